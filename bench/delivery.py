@@ -1,6 +1,7 @@
 """Measures the way out: from the last ack to the webhook, and how many completions a second one worker delivers."""
 
 import asyncio
+import itertools
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,15 +15,15 @@ from acker_protocol.wire.packed import CONTENT_TYPE
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.redis.column_codec import EncodedStrings
 
-from bench import direct, load
+from bench import baseline, direct, load
 from bench.http_batches import CONNECTIONS, DONE, PATH, make_topology
 from bench.measure import Series, percentile
 from bench.progress import Progress
 from bench.receiving import Received, hanging, subscriber, webhook
-from bench.servers import Member, one
-from bench.serving import Served, acker
+from bench.servers import Member
+from bench.serving import Served, ackers
 from bench.sizes import Sizes
-from bench.table import Line
+from bench.table import Line, Result
 from bench.trees import SPOUT_TASK, Trees, batches, packed_body
 
 GROUP = "delivery"
@@ -31,20 +32,24 @@ A_SECOND = 1_000
 AT_ONCE = 10
 """so many in one request."""
 PAGE = 1_000
+WAYS = ("webhook", "pubsub", "pull")
 GOALS = {"pull": 100_000, "pubsub": 90_000, "webhook": 60_000}
 """The completions that one process has to deliver in a second of its processor's time."""
 
 Taken = dict[str, list[float]]
 
 
-def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds of all, each after the other."""
-    taken: Taken = defaultdict(list)
-    with one(folder) as store, acker(folder, store.url, "--callback-allow-hosts", "127.0.0.1") as service:
-        make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
+    taken: dict[str, Taken] = defaultdict(lambda: defaultdict(list))
+    with ackers(baseline.codes(folder), folder, "--callback-allow-hosts", "127.0.0.1") as services:
+        for service, _ in services.values():
+            make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
         for number in progress.over(range(sizes.rounds)):
-            uvloop.run(Round(service, store, number).run(sizes, taken))
-    yield from _lines({name: Series.of(values) for name, values in taken.items()})
+            for way, (code, (service, store)) in itertools.product(WAYS, services.items()):
+                uvloop.run(Round(service, store, number).deliver(way, sizes.delivered, taken[code]))
+            uvloop.run(Round(*services[""], number).delays(sizes, taken[""]))
+    yield from _lines(*baseline.series(taken))
 
 
 class Round:
@@ -57,18 +62,17 @@ class Round:
         self._http = httpx.AsyncClient(base_url=f"{service.url}{PATH}/", trust_env=False, timeout=60)
         self._spent_s = 0.0
 
-    async def run(self, sizes: Sizes, taken: Taken) -> None:
-        """Take all measures."""
+    async def deliver(self, way: str, count: int, taken: Taken) -> None:
+        """Measure how many completions a second go out in one way, and what one takes of the service."""
+        ways = {"webhook": self._by_webhook, "pubsub": self._by_pubsub, "pull": self._by_pull}
         async with self._http:
-            await self._delays(sizes, taken)
-            for way, deliver in (("webhook", self._by_webhook), ("pubsub", self._by_pubsub), ("pull", self._by_pull)):
-                taken[way].append(await deliver(sizes.delivered))
-                taken[f"{way} by CPU"].append(sizes.delivered / self._spent_s)
+            taken[way].append(await ways[way](count))
+        taken[f"{way} CPU"].append(self._spent_s / count * 1e6)
 
-    async def _delays(self, sizes: Sizes, taken: Taken) -> None:
+    async def delays(self, sizes: Sizes, taken: Taken) -> None:
         """Measure delays twice: while another receiver hangs, and while none does."""
         received, asked, other = Received(), asyncio.Event(), f"hangs-{self._number}"
-        async with webhook(received) as url, hanging(asked) as nowhere:
+        async with self._http, webhook(received) as url, hanging(asked) as nowhere:
             await self._call_back(SPOUT_TASK, url)
             await self._call_back(other, nowhere)
             await self._end(1, other)
@@ -192,19 +196,21 @@ def _rate(received: Received) -> float:
     return (received.count() - body.count(b'"root_id"')) / (last - first)
 
 
-def _lines(taken: dict[str, Series]) -> Iterator[Line]:
+def _lines(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Result]:
     pace = f"at {A_SECOND:,} roots/s"
     for name in ("p50", "p99"):
         what, beside = f"{name} from the last ack to the webhook, {pace}", f"{name} of the ack's own answer"
         yield _line(what, "ms", taken[name], beside, taken[f"answer {name}"])
     what = f"p99 to the webhook, {pace}, while another receiver hangs"
     yield _line(what, "ms", taken["p99 beside"], "while none does", taken["p99"])
-    for way, beside in (("webhook", "pull"), ("pubsub", "pull"), ("pull", "webhook")):
-        what = f"completions that one worker delivers by {way}"
-        yield _line(what, "/s", taken[way], f"by {beside}", taken[beside])
-    for way, goal in GOALS.items():
+    for way, other in (("webhook", "pull"), ("pubsub", "pull"), ("pull", "webhook")):
+        rate, cpu, by_other = taken[way], taken[f"{way} CPU"], f"by {other}"
+        yield _line(f"completions that one worker delivers by {way}", "/s", rate, by_other, taken[other])
         what = f"completions in a second of the service's processor, by {way}"
-        yield _line(what, "/s", taken[f"{way} by CPU"], "a second on the wall", taken[way], at_least=goal)
+        of_core = Series.of(1e6 / each for each in cpu.values)
+        yield _line(what, "/s", of_core, "a second on the wall", rate, at_least=GOALS[way])
+        line = _line(f"the service, a completion by {way}", "CPU µs", cpu, by_other, taken[f"{other} CPU"])
+        yield from baseline.both(line, earlier.get(f"{way} CPU"))
 
 
 def _line(what: str, unit: str, measured: Series, beside: str, base: Series, *, at_least: float | None = None) -> Line:

@@ -5,13 +5,14 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from redis.asyncio import Redis
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
-Meet = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Meet = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 _DONE = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -105,8 +106,16 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 
 @contextlib.asynccontextmanager
 async def _served(meet: Meet) -> AsyncIterator[str]:
-    server = await asyncio.start_server(meet, "127.0.0.1", 0)
+    connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections[asyncio.create_task(meet(reader, writer))] = writer
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     finally:
         server.close()
+        for writer in connections.values():
+            writer.close()
+        await asyncio.gather(*connections)

@@ -61,7 +61,7 @@ def test_every_group_gives_lines_without_gaps(group: str) -> None:
         assert line.base.low > 0, line
     assert len({line.what for line in lines}) == len(lines)
     assert_each_goal_has_a_line(group, results)
-    if group in {"single", "batches", "client"}:
+    if group in {"single", "batches", "client", "delivery"}:
         assert_each_figure_of_cpu_is_measured_beside_the_commit(results)
     for curve in (result for result in results if isinstance(result, Curve)):
         assert all(value > 0 for point in curve.points for value in point), curve
