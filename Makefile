@@ -144,7 +144,7 @@ image-test-spark: $(VENV)/.dev ## Build the image of the Spark example on a stan
 faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts (as root, half an hour); ONLY=split SETTING=replica:1 for one
 	$(BIN)/python -m tests.cluster $(addprefix --only ,$(ONLY)) $(addprefix --setting ,$(SETTING))
 
-bench: $(VENV)/.dev ## Measure what the acker costs (about half an hour); ONLY=memory for one group, ROUNDS=1 for a first look
+bench: $(VENV)/.dev ## Measure what the acker costs (about three quarters of an hour); ONLY=memory for one group, ROUNDS=1 for a first look
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY)) $(addprefix --rounds ,$(ROUNDS))
 
 bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, queues, dramatiq, celery, bullmq or storm; CASE="…" for some

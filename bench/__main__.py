@@ -1,4 +1,4 @@
-"""The command line: `python -m bench` measures everything, in about half an hour on two cores."""
+"""The command line: `python -m bench` measures everything, in about three quarters of an hour on two cores."""
 
 import sys
 import tempfile
