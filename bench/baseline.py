@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import TypeVar
 
 from bench.measure import Series
 from bench.table import Line, Skipped
@@ -20,6 +21,8 @@ SLOWER = 1.03
 """What the present code may take, as a ratio to the commit, in the round in which it took least."""
 ROOT = Path(__file__).parent.parent
 _PARTS = (".", "client/src", "service/src")
+
+T = TypeVar("T")
 
 
 def codes(folder: Path) -> dict[str, Path]:
@@ -40,6 +43,11 @@ def codes(folder: Path) -> dict[str, Path]:
 def environment(root: Path) -> dict[str, str]:
     """Return the variables with which a Python imports the packages of a checkout, before those that are installed."""
     return {"PYTHONPATH": os.pathsep.join(str(root / part) for part in _PARTS)}
+
+
+def turns(codes: Mapping[str, T], number: int) -> list[tuple[str, T]]:
+    """Return what is measured in a round, by the name of its code: the first one of a round is the last of the next."""
+    return list(codes.items())[:: -1 if number % 2 else 1]
 
 
 def series(taken: Mapping[str, Mapping[str, Iterable[float]]]) -> tuple[dict[str, Series], dict[str, Series]]:

@@ -50,8 +50,8 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
         for code, (service, _) in services.items():
             agent = Agent(AGENT, {"url": service.url}, codes[code])
             agents[code] = stack.enter_context(contextlib.closing(agent))
-        for _ in progress.over(range(sizes.rounds)):
-            for name, (code, (service, store)) in itertools.product(PER_ROOT, services.items()):
+        for number in progress.over(range(sizes.rounds)):
+            for name, (code, (service, store)) in itertools.product(PER_ROOT, baseline.turns(services, number)):
                 window_ms = WEEK_MS if name == UNFOLDED else 0
                 make_topology(service, {"message_timeout_ms": WEEK_MS, "dedupe_window_ms": window_ms})
                 _round(agents[code], service, store, sizes.acks, name, taken[code])

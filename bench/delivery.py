@@ -46,7 +46,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
         for service, _ in services.values():
             make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
         for number in progress.over(range(sizes.rounds)):
-            for way, (code, (service, store)) in itertools.product(WAYS, services.items()):
+            for way, (code, (service, store)) in itertools.product(WAYS, baseline.turns(services, number)):
                 uvloop.run(Round(service, store, number).deliver(way, sizes.delivered, taken[code]))
             uvloop.run(Round(*services[""], number).delays(sizes, taken[""]))
     yield from _lines(*baseline.series(taken))

@@ -22,7 +22,7 @@ from bench.direct import Direct
 from bench.measure import Series
 from bench.progress import Progress
 from bench.servers import Member, one
-from bench.serving import Ackers, Served, ackers, nothing
+from bench.serving import Served, ackers, nothing
 from bench.sizes import BATCH, Sizes
 from bench.table import Curve, Line, Result, Skipped
 from bench.trees import Trees, batches, json_body, mixed, one_root, packed_body
@@ -38,6 +38,7 @@ GOALS = {"packed": 1.4, "JSON": 2.3}
 """The CPU µs that an operation may take of the service, beyond what it takes while it is idle."""
 
 Taken = dict[str, list[float]]
+Turns = list[tuple[str, tuple[Served, Member]]]
 Bodies = Callable[[ColumnBatch], bytes]
 FORMS: dict[str, tuple[Bodies, str]] = {"packed": (packed_body, CONTENT_TYPE), "JSON": (json_body, JSON)}
 
@@ -49,9 +50,9 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
         for service, _ in services.values():
             make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
         at = direct.make(store, TopologyConfig(message_timeout_ms=direct.WEEK_MS))
-        for _ in progress.over(range(sizes.rounds)):
+        for number in progress.over(range(sizes.rounds)):
             _ceilings(at, echo, sizes, taken[""])
-            _round(services, sizes, taken)
+            _round(baseline.turns(services, number), sizes, taken)
         at.close()
     present, earlier = baseline.series(taken)
     yield from _lines(present, earlier)
@@ -81,16 +82,16 @@ def _ceilings(at: Direct, echo: Served, sizes: Sizes, taken: Taken) -> None:
         taken[f"{form} echo/s"].append(operations / wall)
 
 
-def _round(services: Ackers, sizes: Sizes, taken: dict[str, Taken]) -> None:
+def _round(turns: Turns, sizes: Sizes, taken: dict[str, Taken]) -> None:
     """Measure every code in turns."""
-    idle = {code: service.idle() for code, (service, _) in services.items()}
-    for form, (code, (service, store)) in itertools.product(FORMS, services.items()):
+    idle = {code: service.idle() for code, (service, _) in turns}
+    for form, (code, (service, store)) in itertools.product(FORMS, turns):
         _updates(service, store, sizes, form, idle[code], taken[code])
-    for form, size, (code, (service, _)) in itertools.product(FORMS, sizes.batch_sizes, services.items()):
+    for form, size, (code, (service, _)) in itertools.product(FORMS, sizes.batch_sizes, turns):
         # also of the commit, of which no line is made: both stores have to hold as many roots
         taken[code][f"{form} by {size}"].append(_rate(service, form, size))
     kinds = (("one root", _acks_of_one), ("many", _acks))
-    for (of, make), (code, (service, store)) in itertools.product(kinds, services.items()):
+    for (of, make), (code, (service, store)) in itertools.product(kinds, turns):
         acks, before = make(service, sizes.mixed), store.cpu_s()
         wall, _ = _send(service, [_requests(batches(acks), "packed")], DONE)
         taken[code][f"acks of {of}/s"].append(len(acks) / wall)

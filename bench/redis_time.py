@@ -88,9 +88,9 @@ def level(
             taken[f"bytes{name}"] = [filled["bytes"]] * sizes.rounds
             if not simulated:
                 taken[f"sweep{name}"] = [agent.ask("forget")["sweep"]] * sizes.rounds
-        for _ in range(sizes.rounds):
+        for number in range(sizes.rounds):
             next(rounds, None)
-            for name, (agent, server) in agents.items():
+            for name, (agent, server) in baseline.turns(agents, number):
                 _round(agent.ask("round", min(MOST, pending // 5)), name, taken)
                 if not name:
                     taken["SET"].append(_plain(server, BATCH))

@@ -45,10 +45,6 @@ class Served:
         return (self.cpu_s() - before) / seconds
 
 
-Ackers = dict[str, tuple[Served, Member]]
-"""An acker and its store, by the name of the code."""
-
-
 def clock_s(pid: int) -> float:
     """Read the processor time of a process in seconds.
 
@@ -85,8 +81,8 @@ def acker(folder: Path, store: str, *options: str, code: Path = baseline.ROOT) -
 
 
 @contextlib.contextmanager
-def ackers(codes: Mapping[str, Path], folder: Path, *options: str) -> Iterator[Ackers]:
-    """Run an acker of each code, each on a store of its own, until the block is left."""
+def ackers(codes: Mapping[str, Path], folder: Path, *options: str) -> Iterator[dict[str, tuple[Served, Member]]]:
+    """Run an acker of each code on a store of its own until the block is left; gives both by the name of the code."""
     with contextlib.ExitStack() as stack:
         running = {}
         for name, code in codes.items():

@@ -38,9 +38,9 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     ):
         for service, _ in services.values():
             make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
-        for _ in progress.over(range(sizes.rounds)):
+        for number in progress.over(range(sizes.rounds)):
             for connections, count in ((CONNECTIONS, sizes.singles), (1, sizes.singles // FEWER)):
-                for code, (service, store) in services.items():
+                for code, (service, store) in baseline.turns(services, number):
                     acks = emitted(service, count)
                     take(service, f"{PATH}/ack", acks, taken[f"service {connections}{code}"], connections, store)
                 for name, served in (("empty", empty), ("echo", echo)):

@@ -69,6 +69,16 @@ def test_every_group_gives_lines_without_gaps(group: str) -> None:
     assert [line["what"] for line in document["lines"]] == [line.what for line in lines]
 
 
+@pytest.mark.timeout(600)
+def test_in_a_clone_without_the_earlier_commit_all_else_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baseline, "COMMIT", "0" * 40)
+    results = run(["single"], TINY)
+    assert_each_figure_of_cpu_is_measured_beside_the_commit(results)
+    skipped = [row for row in table.rows(results) if row.what.endswith(baseline.NAME)]
+    assert {row.why for row in skipped if isinstance(row, Skipped)} == {baseline.MISSING}
+    assert [row for row in skipped if isinstance(row, Line)] == []
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_page_has_every_group(group: str) -> None:
     assert f"| **{group}** |" in (DOCS / "figures.md").read_text()
@@ -154,6 +164,13 @@ def test_where_the_clone_lacks_the_earlier_commit_there_is_only_the_present_code
 ) -> None:
     monkeypatch.setattr(baseline, "COMMIT", "0" * 40)
     assert baseline.codes(tmp_path) == {"": baseline.ROOT}
+
+
+def test_the_first_code_of_a_round_is_the_last_of_the_next() -> None:
+    codes = {"": 1, baseline.NAME: 2}
+    assert [baseline.turns(codes, number) for number in range(3)] == [
+        [("", 1), (baseline.NAME, 2)], [(baseline.NAME, 2), ("", 1)], [("", 1), (baseline.NAME, 2)],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("earlier", "reached"), [((1.0, 3.0, 4.0), True), ((1.0, 3.0, 3.8), False)])
