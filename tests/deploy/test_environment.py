@@ -11,7 +11,7 @@ from tests.deploy.chart import CASES, CHART, Chart, environment, one
 from tests.support.servers import run_acker
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-OWNED = {"redis_url", "port", "data_dir", "store_port", "role", "open", "keys_file", "processes"}
+OWNED = {"redis_url", "port", "data_dir", "store_port", "role", "open", "keys_file", "tls_cert", "tls_key", "processes"}
 """Settings that follow from other values, and replicas instead of processes: nobody can contradict them in `config`."""
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 

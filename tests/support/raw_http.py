@@ -3,16 +3,26 @@
 import json
 import select
 import socket
+import ssl
 import time
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
 
+def unchecked() -> ssl.SSLContext:
+    """Return a context of a client that believes any certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 class RawHttp:
     """A connection on which a test sends what it likes, and reads what comes.
 
-    ``window`` bounds the bytes that the test's side of the connection takes in before it reads them.
+    ``window`` bounds the bytes that the test's side of the connection takes in before it reads them. Over https it
+    believes any certificate.
     """
 
     def __init__(self, url: str, *, timeout: float = 30.0, window: int | None = None) -> None:
@@ -22,6 +32,8 @@ class RawHttp:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
         self._socket.settimeout(timeout)
         self._socket.connect((parts.hostname, parts.port))
+        if parts.scheme == "https":
+            self._socket = unchecked().wrap_socket(self._socket, server_hostname=parts.hostname)
         self._file = self._socket.makefile("rb")
 
     def __enter__(self) -> "RawHttp":
@@ -73,7 +85,10 @@ class RawHttp:
 
     def wait_for_answer(self) -> None:
         """Wait until the first bytes of an answer have come, and leave them unread."""
-        assert self._socket.recv(1, socket.MSG_PEEK), "the connection ended without an answer"
+        if isinstance(self._socket, ssl.SSLSocket):  # it cannot look ahead: a few kilobytes are read
+            assert self._file.peek(1), "the connection ended without an answer"
+        else:
+            assert self._socket.recv(1, socket.MSG_PEEK), "the connection ended without an answer"
 
     def end(self) -> None:
         """Send nothing more."""

@@ -111,7 +111,8 @@ def acker_serve(
     port = port or free_port()
     log = folder / f"acker-{port}.log"
     command = [python, *program, "serve", "--port", str(port), *options]
-    acker = AckerProcess(f"http://127.0.0.1:{port}", command, log, dict(environment or {}))
+    scheme = "https" if "--tls-cert" in options else "http"
+    acker = AckerProcess(f"{scheme}://127.0.0.1:{port}", command, log, dict(environment or {}))
     try:
         acker.wait_until_ready(asked=until)
         yield acker

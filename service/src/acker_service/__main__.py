@@ -165,6 +165,7 @@ def _checked_settings(options: Mapping[str, Any]) -> Settings:
     """Read the settings from options and environment. Raises ``ValueError`` with all that is wrong."""
     settings = read_settings(**options)
     _check_keys(settings)
+    _check_certificate(settings)
     _check_store_options(settings)
     return settings
 
@@ -175,6 +176,18 @@ def _check_keys(settings: Settings) -> None:
         configured_keys(settings.keys_file)
     except ValueError as error:
         raise ValueError(f"{setting('keys_file')}: {error}; docs/access.md shows such a file") from None
+
+
+def _check_certificate(settings: Settings) -> None:
+    """Check that the certificate and its key can be used. Raises ``ValueError``."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return
+    from acker_service.http.certificate import read_context  # noqa: PLC0415 - only TLS needs it
+
+    try:
+        read_context(settings.tls_cert, settings.tls_key)
+    except ValueError as error:
+        raise ValueError(f"{setting('tls_cert')}, {setting('tls_key')}: {error}") from None
 
 
 def _check_store_options(settings: Settings) -> None:

@@ -44,7 +44,8 @@ def claim(settings: Settings) -> Iterator[list[socket.socket]]:
 def address(settings: Settings, sockets: list[socket.socket]) -> str:
     """Return the URL where the sockets are reached; the port is the one that is bound."""
     host = settings.host or "0.0.0.0"  # noqa: S104 - shown, not bound
-    return f"http://[{host}]:{_port(sockets)}" if ":" in host else f"http://{host}:{_port(sockets)}"
+    scheme = "http" if settings.tls_cert is None else "https"
+    return f"{scheme}://[{host}]:{_port(sockets)}" if ":" in host else f"{scheme}://{host}:{_port(sockets)}"
 
 
 def start_line(settings: Settings, sockets: list[socket.socket]) -> str:

@@ -18,10 +18,12 @@ from acker_service.app import load_limits, make_app
 from acker_service.claims import address, in_use
 from acker_service.components import Components, make_components, running, store_url
 from acker_service.http import auth
+from acker_service.http.certificate import Certificate
 from acker_service.http.connection import Connection, limited
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.routes.health import Gather
+from acker_service.http.tls import encrypted
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.settings import Role, Settings, setting
 from acker_service.signals import GRACE_S, cancel_start_on_signals, handled, stop_line
@@ -131,8 +133,11 @@ async def opened(
             worker.start()
         app = make_app(parts, settings, stopping, gather, shown)
         gc.freeze()  # what the start has made lives as long as the process: the garbage collector need not visit it
-        async with _watch_keys(app, parts.metrics.http):
-            yield _uvicorn_config(app, settings, parts.metrics.http, stopping)
+        async with (
+            _watch_keys(app, parts.metrics.http),
+            _watch_certificate(settings, parts.metrics.http) as certificate,
+        ):
+            yield _uvicorn_config(app, settings, parts.metrics.http, stopping, certificate)
     finally:
         await worker.stop()
         await parts.close()
@@ -148,6 +153,18 @@ async def _watch_keys(app: FastAPI, metrics: HttpMetrics) -> AsyncIterator[None]
     metrics.keys_file_valid.set_function(lambda: file.is_valid)
     async with running(file.watch(lambda keys: auth.install(app, keys))):
         yield
+
+
+@contextlib.asynccontextmanager
+async def _watch_certificate(settings: Settings, metrics: HttpMetrics) -> AsyncIterator[Certificate | None]:
+    """Read the certificate, and again whenever its files change; gives None without TLS."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        yield None
+        return
+    certificate = Certificate(settings.tls_cert, settings.tls_key)
+    metrics.certificate_valid.set_function(lambda: certificate.is_valid)
+    async with running(certificate.watch()):
+        yield certificate
 
 
 def _load_limits(settings: Settings) -> LoadLimits:
@@ -166,12 +183,15 @@ def _drain_s(settings: Settings) -> float:
     return 0.0 if settings.role is Role.WORKER else settings.shutdown_drain_s
 
 
-def _uvicorn_config(app: FastAPI, settings: Settings, metrics: HttpMetrics, stopping: asyncio.Event) -> uvicorn.Config:
+def _uvicorn_config(
+    app: FastAPI, settings: Settings, metrics: HttpMetrics, stopping: asyncio.Event, certificate: Certificate | None
+) -> uvicorn.Config:
+    connection = limited(_load_limits(settings), metrics, stopping)
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=limited(_load_limits(settings), metrics, stopping),
+        http=connection if certificate is None else encrypted(connection, certificate),
         ws="none",
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,

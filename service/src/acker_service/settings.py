@@ -89,6 +89,8 @@ class Settings(BaseSettings):
         json_schema_extra={"option": "--open/--closed"},
     )
     keys_file: Path | None = Field(default=None, description="File of API keys [none: no key is required]")
+    tls_cert: Path | None = Field(default=None, description="Certificate of the address, PEM [none: without TLS]")
+    tls_key: Path | None = Field(default=None, description="Key of that certificate, PEM [none: without TLS]")
     durability: Annotated[str, AfterValidator(_checked(read_durability))] = Field(
         default="relaxed", description="When a write counts: relaxed, fsync or replica:n"
     )
@@ -215,6 +217,16 @@ class Settings(BaseSettings):
                 f"others reach {self.host or 'all addresses'} and could use the acker: listen on 127.0.0.1 with "
                 f"{setting('host')}, name a file of keys with {setting('keys_file')}, or allow it with "
                 f"--open ({PREFIX}OPEN=true)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _certificate_has_its_key(self) -> "Settings":
+        if (self.tls_cert is None) != (self.tls_key is None):
+            given, missing = ("tls_cert", "tls_key") if self.tls_key is None else ("tls_key", "tls_cert")
+            raise ValueError(
+                f"{setting(given)} is given without {setting(missing)}: TLS needs a certificate and its key; "
+                "name both, or neither"
             )
         return self
 

@@ -14,6 +14,8 @@ WITHOUT_A_SHOWN_DEFAULT = {
     "data_dir",
     "store_port",
     "keys_file",
+    "tls_cert",
+    "tls_key",
     "callback_allow_cidrs",
     "callback_allow_hosts",
 }

@@ -17,6 +17,8 @@ CONTRACT: dict[str, tuple[Any, str, Any]] = {
     "store_port": (0, "6400", 6_400),
     "open": (False, "true", True),
     "keys_file": (None, "/etc/acker/keys.json", Path("/etc/acker/keys.json")),
+    "tls_cert": (None, "/etc/acker/tls.crt", Path("/etc/acker/tls.crt")),
+    "tls_key": (None, "/etc/acker/tls.key", Path("/etc/acker/tls.key")),
     "durability": ("relaxed", "fsync", "fsync"),
     "fsync_asserted": (False, "true", True),
     "idempotency_window_ms": (600_000, "60000", 60_000),
@@ -97,6 +99,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 def test_a_setting_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     default, text, value = CONTRACT[name]
     monkeypatch.setenv("ACKER_REDIS_URL", "redis://store:6379")  # a role of its own needs one
+    for other in {"tls_cert", "tls_key"} if name.startswith("tls_") else ():  # one never without the other
+        monkeypatch.setenv(f"ACKER_{other.upper()}", "/etc/acker/other.pem")
     monkeypatch.setenv(f"ACKER_{name.upper()}", text)
     assert getattr(read_settings(), name) == value != default
 

@@ -18,12 +18,13 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
     """Print what the acker says of itself; 0 if it is ready, else 1."""
     parser = Parser("health", description)
     add = parser.options.add_argument
-    add("--url", help="Where the acker serves [ACKER_URL; without it this machine, the port of ACKER_PORT].")
+    add("--url", help="Where the acker serves [ACKER_URL; without it this machine, by ACKER_PORT and ACKER_TLS_CERT].")
     add("--live", action="store_true", help="Ask only whether the process runs.")
     found = parser.parse_args(arguments)
-    url = (os.environ.get("ACKER_URL") if found.url is None else found.url) or _on_this_machine()
+    named = os.environ.get("ACKER_URL") if found.url is None else found.url
+    address = Address(url=named or _on_this_machine())
     try:
-        with closing(Service(Address(url=url), timeout_s=TIMEOUT_S)) as service:
+        with closing(Service(address, timeout_s=TIMEOUT_S, checks_certificate=bool(named))) as service:
             is_well, status = service.probe("/livez" if found.live else "/readyz")
     except AckerError as error:
         print_line(f"acker: {error}", file=sys.stderr)
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
 
 
 def _on_this_machine() -> str:
-    """Give the address of `acker serve` here; Kubernetes fills ACKER_PORT with a URL where a service has that name."""
-    port = os.environ.get("ACKER_PORT", "")
-    return f"http://127.0.0.1:{port if port.isdecimal() else DEFAULT_PORT}"
+    """Give the address of `acker serve` here; Kubernetes fills ACKER_PORT with a URL where a service has that name.
+
+    Its certificate is for the name by which others call it, and so not checked.
+    """
+    port, scheme = os.environ.get("ACKER_PORT", ""), "https" if os.environ.get("ACKER_TLS_CERT") else "http"
+    return f"{scheme}://127.0.0.1:{port if port.isdecimal() else DEFAULT_PORT}"

@@ -7,6 +7,7 @@ now.
 
 import http.client
 import json
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -18,7 +19,7 @@ from acker_protocol.errors import AckerError, Forbidden, ServiceError, Unauthori
 from acker_protocol.routes import IDEMPOTENCY_KEY
 
 from acker_client._proxy import Proxy, proxy_to
-from acker_client.config import Address
+from acker_client.config import CERTIFICATE_ADVICE, Address
 from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:
@@ -40,15 +41,20 @@ class NoAnswer(AckerError):
 
 
 class Service:
-    """The acker at an address; not for several threads at once. Proxies are those of the client."""
+    """The acker at an address; not for several threads at once. Proxies are those of the client.
 
-    def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
+    ``checks_certificate`` says whether one that speaks TLS has to prove who it is: only a probe, which sends no key,
+    may do without.
+    """
+
+    def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S, checks_certificate: bool = True) -> None:
         """Raises `UsageError` for an address that is none, and for a proxy that cannot be used."""
         self.url = address.url.rstrip("/")
         self._key = address.api_key
         self._timeout_s = timeout_s
         self._parts = _split(self.url)
         self._proxy = proxy_to(self.url)
+        self._checks_certificate = checks_certificate
         self._connection: Connection | None = None
         self._used_at = 0.0
 
@@ -150,7 +156,8 @@ class Service:
             return ProxiedConnection(self._parts, self._proxy, timeout=self._timeout_s)
         host, port = self._parts.hostname or "", self._parts.port
         if self._parts.scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=self._timeout_s)
+            context = None if self._checks_certificate else _without_check()
+            return http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=context)
         return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
 
     def _headers(self, accept: str) -> dict[str, str]:
@@ -161,9 +168,18 @@ class Service:
         said = str(error) or type(error).__name__
         if self._proxy is not None:
             return NoAnswer(f"no acker answers at {self.url} through {self._proxy}: {said}. {self._proxy.advice}")
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return NoAnswer(f"no acker is trusted at {self.url}: {said}. {CERTIFICATE_ADVICE}")
         return NoAnswer(
             f"no acker answers at {self.url}: {said}. Start one (acker serve), or name another by --url or ACKER_URL"
         )
+
+
+def _without_check() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _split(url: str) -> SplitResult:

@@ -7,6 +7,7 @@ from acker_client._core import requests
 from acker_client._core.effects import Flow, Sleep
 from acker_client._core.responses import Failure, Response, classify
 from acker_client._core.topology import TopologyInfo, read_topology_info
+from acker_client.config import CERTIFICATE_ADVICE
 from acker_client.errors import AckerError, RetriesExhausted
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 INFO_MAX_AGE_S = 60.0
 """After this long the topology is read again, since somebody may have changed it."""
+
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+"""What OpenSSL calls a certificate that is not signed by an authority that it knows, or is for another name."""
 
 _log = logging.getLogger("acker_client")
 
@@ -163,6 +167,8 @@ def _nobody_listens(failure: Failure) -> RetriesExhausted:
     advice = "Start one (`acker serve`), or set the URL (ACKER_URL for Acker.from_env())"
     if failure.proxy is not None:
         advice = failure.proxy.advice
+    elif _UNTRUSTED in str(failure.error):
+        advice = CERTIFICATE_ADVICE
     return RetriesExhausted(
         f"no acker answers at {_where(failure)}: {failure.error}. {advice}; startup_timeout says how long a client "
         "waits for the first answer"

@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import socket
+import ssl
 import sys
 import time
 import urllib.error
@@ -11,8 +12,20 @@ import urllib.request
 
 URL, TOPOLOGY, KEY = os.environ["URL"], os.environ["TOPOLOGY"], os.environ.get("KEY", "").strip()
 PATIENCE_S = float(os.environ.get("PATIENCE_S", "60"))
+CERTIFICATE = os.environ.get("CERTIFICATE")
+"""The file of the one certificate that is believed, whatever name it is for; none: those that the system knows."""
+
 REPLICAS = [tuple(each.split("=")) for each in os.environ.get("REPLICAS", "").split()]
 """Names that have an address for each replica that is ready, and how many replicas there are at least."""
+
+
+def trust():
+    """Make a context of TLS that believes the acker's certificate."""
+    context = ssl.create_default_context(cafile=CERTIFICATE)
+    if CERTIFICATE:
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 def ask(method, path, body=None, **headers):
@@ -20,7 +33,7 @@ def ask(method, path, body=None, **headers):
     headers |= {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {KEY}"} if KEY else {})
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(URL + path, data=data, headers=headers, method=method)  # noqa: S310 - our Service
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30, context=trust()) as answer:  # noqa: S310
         return json.load(answer)
 
 

@@ -43,18 +43,18 @@ spec:
           env: {{- include "acker.environment" . | nindent 12 }}
           # Neither of these two asks the store: while that is away no replica has to be restarted.
           startupProbe:
-            httpGet: {path: /livez, port: http}
+            httpGet: {{ include "acker.probe" (dict "root" .root "path" "/livez") }}
             periodSeconds: 2
             timeoutSeconds: 2
             failureThreshold: 60
           livenessProbe:
-            httpGet: {path: /livez, port: http}
+            httpGet: {{ include "acker.probe" (dict "root" .root "path" "/livez") }}
             periodSeconds: 10
             timeoutSeconds: 5
             failureThreshold: 3
           # Slow to leave, slow to come back: a blink of the store must not empty the Service.
           readinessProbe:
-            httpGet: {path: /readyz, port: http}
+            httpGet: {{ include "acker.probe" (dict "root" .root "path" "/readyz") }}
             periodSeconds: 3
             timeoutSeconds: 3
             failureThreshold: 3

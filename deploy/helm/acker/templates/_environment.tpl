@@ -18,6 +18,10 @@
 {{- if $v.auth.open }}{{ $_ := set $all "ACKER_OPEN" "true" }}
 {{- else }}{{ $_ := set $all "ACKER_KEYS_FILE" (printf "/etc/acker/keys/%s" $v.auth.existingSecretKey) }}
 {{- end }}
+{{- if $v.tls.existingSecret }}
+{{- $_ := set $all "ACKER_TLS_CERT" "/etc/acker/tls/tls.crt" }}
+{{- $_ := set $all "ACKER_TLS_KEY" "/etc/acker/tls/tls.key" }}
+{{- end }}
 {{- range $name, $value := $v.extraEnv }}{{ $_ := set $all $name $value }}{{ end }}
 {{- range $name := keys $all | sortAlpha }}
 {{- $value := get $all $name }}

@@ -34,6 +34,16 @@ labels: {{- toYaml $labels | nindent 2 }}
 {{- default $own .Values.serviceAccount.name }}
 {{- end }}
 
+{{- /* How the pods are spoken to: http or https */ -}}
+{{- define "acker.scheme" -}}
+{{- ternary "https" "http" (ne .Values.tls.existingSecret "") }}
+{{- end }}
+
+{{- /* What a probe asks: dict "root" $ "path" "/livez" */ -}}
+{{- define "acker.probe" -}}
+{path: {{ .path }}, port: http{{ if .root.Values.tls.existingSecret }}, scheme: HTTPS{{ end }}}
+{{- end }}
+
 {{- define "acker.image" -}}
 {{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else }}{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}

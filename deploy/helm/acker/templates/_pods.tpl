@@ -73,6 +73,9 @@ replicas: {{ int .least }}
 {{- if .Values.redis.tlsSecret }}
 - {name: redis-tls, mountPath: /etc/acker/redis-tls, readOnly: true}
 {{- end }}
+{{- if .Values.tls.existingSecret }}
+- {name: tls, mountPath: /etc/acker/tls, readOnly: true}
+{{- end }}
 {{- end }}
 
 {{- define "acker.volumes" -}}
@@ -84,6 +87,10 @@ replicas: {{ int .least }}
 {{- end }}
 {{- with .Values.redis.tlsSecret }}
 - name: redis-tls
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- with .Values.tls.existingSecret }}
+- name: tls
   secret: {secretName: {{ . }}, defaultMode: 0440}
 {{- end }}
 {{- end }}

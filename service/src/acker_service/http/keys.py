@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from acker_service.background import periodically
+from acker_service.file_changes import signature
 
 CHECK_INTERVAL_S = 1.0
 """How often the keys file is checked for changes."""
@@ -157,7 +158,7 @@ class KeysFile:
 
     def read(self) -> Keys:
         """Read the keys. Raises ``ValueError`` that names the file and all its errors."""
-        self._seen = self._signature()
+        self._seen = signature(self.path)
         try:
             keys = parse_keys(self.path.read_bytes())
         except OSError as error:
@@ -170,7 +171,7 @@ class KeysFile:
 
     def reload_if_changed(self, install: Callable[[Keys], None]) -> None:
         """Install the keys if the file has changed; a file that cannot be read is logged once and changes nothing."""
-        if self._signature() == self._seen:
+        if signature(self.path) == self._seen:
             return
         try:
             keys = self.read()
@@ -188,13 +189,6 @@ class KeysFile:
             self.reload_if_changed(install)
 
         await periodically(check, interval=CHECK_INTERVAL_S, delay=CHECK_INTERVAL_S, name="the keys file", log=_log)
-
-    def _signature(self) -> object:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def configured_keys(path: Path | None) -> Keys | None:

@@ -118,6 +118,14 @@ class HttpMetrics:
             "acker_keys_file_valid", "1, or 0 while the keys file cannot be read and the keys read before stay valid."
         )
         self.keys_file_valid.set(1)
+        self.certificate_valid = define.gauge(
+            "acker_certificate_valid",
+            "1, or 0 while the files of TLS cannot be used and the certificate read before is shown.",
+        )
+        self.certificate_valid.set(1)
+        self.handshakes_failed = define.counter(
+            "acker_handshakes_failed", "Handshakes of TLS that failed; a client without TLS is one of them."
+        )
         self.overloaded = define.counters(
             "acker_overloaded",
             "Requests and connections refused over a limit, by the limit.",

@@ -20,7 +20,6 @@ from acker_protocol.errors import Overloaded
 
 from acker_service.background import cancel_and_wait
 from acker_service.components import make_components
-from acker_service.http.connection import Connection
 from acker_service.metrics.logs import start_logging
 from acker_service.processes.messages import (
     Channel,
@@ -114,7 +113,7 @@ class PassedServer(StoppableServer):
             connection.close()
             loop.call_soon(self._on_closed)
 
-    def _make_protocol(self) -> asyncio.Protocol:
+    def _make_protocol(self) -> Any:
         return self._protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     def _on_closed(self) -> None:
@@ -218,7 +217,7 @@ class Process:
             del self._scrapes[number]
 
 
-def _with_report(base: Any, on_closed: Callable[[], None]) -> type[Connection]:
+def _with_report(base: Any, on_closed: Callable[[], None]) -> Any:
     """Make the class of connections that report when they are closed."""
 
     class Reporting(base):  # type: ignore[misc]

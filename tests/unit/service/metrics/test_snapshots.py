@@ -1,5 +1,6 @@
 """Tests how the metrics of several processes are added up."""
 
+import pytest
 from acker_service.metrics.metrics import Metrics
 from acker_service.metrics.snapshots import process_snapshot, retain_counts
 
@@ -69,11 +70,12 @@ def test_limits_of_processes_are_added_and_those_of_a_topology_are_not() -> None
     assert (sums.value("acker_limit", limit="in_flight"), sums.value("acker_limit", limit="mailbox")) == (20, 20)
 
 
-def test_one_process_with_an_invalid_keys_file_is_enough_to_show_it() -> None:
-    assert merged(ONE.snapshot(), OTHER.snapshot()).value("acker_keys_file_valid") == 1
+@pytest.mark.parametrize("name", ["keys_file_valid", "certificate_valid"])
+def test_one_process_whose_files_are_invalid_is_enough_to_show_it(name: str) -> None:
+    assert merged(ONE.snapshot(), OTHER.snapshot()).value(f"acker_{name}") == 1
     invalid = Metrics()
-    invalid.http.keys_file_valid.set(0)
-    assert merged(ONE.snapshot(), invalid.snapshot()).value("acker_keys_file_valid") == 0
+    getattr(invalid.http, name).set(0)
+    assert merged(ONE.snapshot(), invalid.snapshot()).value(f"acker_{name}") == 0
 
 
 def test_what_an_ended_process_counted_stays_and_what_it_held_does_not() -> None:

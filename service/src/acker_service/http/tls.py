@@ -1,0 +1,213 @@
+"""TLS between the network and a connection of ours.
+
+asyncio and uvloop have TLS of their own, but under it no limit of a connection would hold: a client that never shakes
+hands is no connection to them, an answer of any size leaves their buffer at once, and a close waits for the client's.
+Here a connection counts from its first byte, and its answers stay in the buffer of the network's transport.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from typing import Any, ClassVar
+
+from acker_protocol.errors import InvalidRequest
+
+from acker_service.http.certificate import Certificate
+from acker_service.http.connection import EXTRA_CONNECTIONS, Connection
+from acker_service.http.problems import encode_refusal
+from acker_service.metrics.instruments import CONNECTIONS
+
+PIECE = 65_536
+"""Bytes that are encrypted or decrypted at once: OpenSSL keeps the memory of the largest piece."""
+
+_PLAIN_HTTP = frozenset({"HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
+"""The reasons that OpenSSL gives for a request without TLS."""
+
+
+class TlsConnection(asyncio.Protocol):
+    """The TLS of one connection: to the network a protocol, to the connection above it a transport.
+
+    `encrypted` makes the class for a certificate. The connection above is made once hands are shaken, for which a
+    client has as long as for a request; until then this one stands for it among uvicorn's connections. It is closed
+    without waiting for the client's own end of TLS.
+    """
+
+    certificate: ClassVar[Certificate]
+    above: ClassVar[type[Connection]]
+
+    def __init__(self, **arguments: Any) -> None:
+        self._arguments = arguments
+        self._connections: set[Any] = arguments["server_state"].connections
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = self.certificate.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._connection: Connection | None = None
+        self._has_ended = False
+        self._network: asyncio.Transport
+        self._timer: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the handshake; a connection far over the limit is closed."""
+        limits, metrics = self.above.limits, self.above.metrics
+        self._network = transport
+        self._timer = asyncio.get_running_loop().call_later(limits.body_timeout_s, transport.abort)
+        self._connections.add(self)
+        metrics.connections.inc()
+        if len(self._connections) > limits.max_connections + EXTRA_CONNECTIONS:
+            metrics.count_overloaded(CONNECTIONS)
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the connection above, or forget one that has not shaken hands."""
+        self._timer.cancel()
+        if self._connection is not None:
+            self._connection.connection_lost(exc)
+            self._connection = None  # each refers to the other
+        else:
+            self._connections.discard(self)
+            self.above.metrics.connections.dec()
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypt what comes; after the end of our side it is only counted."""
+        if self._has_ended and self._connection is not None:
+            self._connection.data_received(data)
+        elif not self._network.is_closing():
+            self._incoming.write(data)
+            if self._connection is not None or self._shake_hands():
+                self._read()
+
+    def eof_received(self) -> None:
+        """Let the transport close, as without TLS."""
+        if self._connection is not None:
+            self._connection.eof_received()
+
+    def pause_writing(self) -> None:
+        """Let the connection above stop: the client does not read."""
+        if self._connection is not None:
+            self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Let the connection above go on."""
+        if self._connection is not None:
+            self._connection.resume_writing()
+
+    def shutdown(self) -> None:
+        """End a connection that has not shaken hands: the process ends."""
+        self._network.abort()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what is known of the transport; ``sslcontext`` says that it is encrypted."""
+        return self._tls.context if name == "sslcontext" else self._network.get_extra_info(name, default)
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many encrypted bytes the network's transport holds."""
+        return self._network.get_write_buffer_size()
+
+    def is_closing(self) -> bool:
+        """Whether it closes, or is closed."""
+        return self._network.is_closing()
+
+    def pause_reading(self) -> None:
+        """Receive nothing."""
+        self._network.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Receive again."""
+        self._network.resume_reading()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._network.abort()
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and send; what comes after the end is dropped."""
+        if self._has_ended or self._network.is_closing():
+            return
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[self._tls.write(left[:PIECE]) :]
+                self._send()
+        except ssl.SSLError:
+            self._network.abort()
+
+    def write_eof(self) -> None:
+        """End our side; the client may still send."""
+        self._end()
+        self._network.write_eof()
+
+    def close(self) -> None:
+        """Close once the client has taken what is written."""
+        self._end()
+        self._network.close()
+
+    def _shake_hands(self) -> bool:
+        """Go on with the handshake; gives whether the connection above is there now."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send()
+            return False
+        except ssl.SSLError as error:
+            self._refuse(error)
+            return False
+        self._send()
+        self._timer.cancel()
+        self._connections.discard(self)
+        self.above.metrics.connections.dec()  # the connection above counts itself
+        self._connection = self.above(**self._arguments)
+        self._connection.connection_made(self)  # type: ignore[arg-type]
+        return True
+
+    def _read(self) -> None:
+        """Pass on all that can be decrypted."""
+        assert self._connection is not None
+        parts, is_whole = list[bytes](), True
+        try:
+            while self._incoming.pending or self._tls.pending():
+                part = self._tls.read(PIECE)
+                if not part:  # the client has ended its side
+                    is_whole = False
+                    break
+                parts.append(part)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            is_whole = False
+        self._send()
+        if parts:
+            self._connection.data_received(b"".join(parts))
+        if not is_whole and not self._network.is_closing():
+            self._connection.eof_received()
+            self.close()
+
+    def _send(self) -> None:
+        if self._outgoing.pending:
+            self._network.write(self._outgoing.read())
+
+    def _end(self) -> None:
+        """Say that nothing follows, without waiting for the client to say so, too."""
+        if self._has_ended or self._network.is_closing():
+            return
+        self._has_ended = True
+        with contextlib.suppress(ssl.SSLError):
+            self._tls.unwrap()
+        self._send()
+
+    def _refuse(self, error: ssl.SSLError) -> None:
+        """Close a connection whose handshake failed; a request without TLS is answered where to go."""
+        self.above.metrics.handshakes_failed.inc()
+        if error.reason in _PLAIN_HTTP:
+            self._network.write(encode_refusal(InvalidRequest("this address speaks TLS: use https")))
+        else:
+            self._send()
+        self._network.close()
+
+
+def encrypted(given_above: type[Connection], given_certificate: Certificate) -> type[TlsConnection]:
+    """Make the class of connections over TLS, with those of another class above them."""
+
+    class Encrypted(TlsConnection):
+        above, certificate = given_above, given_certificate
+
+    return Encrypted
