@@ -252,11 +252,15 @@ def make(
     name: Annotated[str, typer.Option(help="What the key is called in answers and logs.")],
     scope: Annotated[str, typer.Option(help="ack, spout or admin.")],
     topology: Annotated[list[str] | None, typer.Option(help="A topology it is for; repeat it for more [all]")] = None,
+    requests_per_s: Annotated[float | None, typer.Option(help="Requests a second, at most [no limit]")] = None,
+    operations_per_s: Annotated[float | None, typer.Option(help="Operations a second, at most [no limit]")] = None,
 ) -> None:
     """Make a key. Prints it, this once, and on the next line its entry for the file of keys, which holds a hash."""
     secret = KEY_PREFIX + secrets.token_urlsafe(32)
+    given = {"requests": requests_per_s, "operations": operations_per_s}
+    rate = {what: per_s for what, per_s in given.items() if per_s is not None}
     try:
-        line = entry(name, secret, scope=scope, topologies=topology or [])
+        line = entry(name, secret, scope=scope, topologies=topology or [], rate=rate)
     except ValueError as error:
         _fail(str(error), code=2)
     typer.echo('The key, shown only now, and its entry for the "keys" of ACKER_KEYS_FILE:', err=True)

@@ -17,6 +17,7 @@ from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.operations import Operations
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
+from acker_service.http.rates import Rates
 from acker_service.http.routes import (
     audit,
     callbacks,
@@ -58,6 +59,7 @@ def make_app(
     for router in (*_contract_routers(parts, settings, stopping), *monitoring):
         app.include_router(router)
     keys_file = None if settings.keys_file is None else KeysFile(settings.keys_file)
+    app.state.rates = Rates(parts.metrics.http, parts=settings.processes)
     auth.install(app, None if keys_file is None else keys_file.read())
     app.state.keys_file = keys_file
     if settings.role is not Role.WORKER:

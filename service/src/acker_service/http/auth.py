@@ -13,15 +13,19 @@ from acker_service.http.parameters import check_query, declared_parameters
 
 
 def install(app: FastAPI, keys: Sequence[Key] | None) -> None:
-    """Require one of these keys from now on; None requires no key. May be called again while the app serves."""
+    """Require one of these keys from now on; None requires no key. May be called again while the app serves.
+
+    ``state.rates`` holds them to their rates.
+    """
     app.state.keys = keys
+    app.state.rates.install(keys or ())
 
 
 class Needs(SecurityBase):
-    """Admits a request if its key has the scope, for the topology in its path if it has one.
+    """Admits a request if its key is within its rate and has the scope, for the topology in its path if it has one.
 
     Then checks the names of the query's parameters. Runs before the body is read, any other parameter is checked or
-    Redis is called. Raises `Unauthorized`, `Forbidden`, `InvalidRequest`.
+    Redis is called. Raises `Unauthorized`, `RateExceeded`, `Forbidden`, `InvalidRequest`.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -31,8 +35,10 @@ class Needs(SecurityBase):
 
     async def __call__(self, request: Request) -> None:
         """Check the key and keep it in the request's state."""
-        request.state.key = _key_of(request)
-        authorize(request.state.key, self.scope, request.path_params.get("topology"))
+        key = request.state.key = _key_of(request)
+        if key.rate is not None:
+            request.app.state.rates.take_request(key)
+        authorize(key, self.scope, request.path_params.get("topology"))
         if request.scope["query_string"]:
             check_query(request.query_params, declared_parameters(request))
 

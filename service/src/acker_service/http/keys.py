@@ -7,14 +7,14 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from acker_protocol.errors import Forbidden, Unauthorized
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from acker_service.background import periodically
@@ -42,13 +42,22 @@ _RANKS = {scope: rank for rank, scope in enumerate(Scope)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How many requests and operations a second; None: as many as come."""
+
+    requests: float | None = None
+    operations: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A configured key; only its SHA-256 is kept. ``topologies`` None: all of them."""
+    """A configured key; only its SHA-256 is kept. ``topologies`` None: all of them; ``rate`` None: without a limit."""
 
     name: str
     digest: bytes = field(repr=False)
     scope: Scope
     topologies: frozenset[str] | None = None
+    rate: Rate | None = None
 
     def allows(self, topology: str) -> bool:
         """Whether the key is valid for this topology."""
@@ -120,6 +129,22 @@ def _check_topologies(value: Any) -> Any:
     return value
 
 
+PerSecond = Annotated[float, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
+
+
+class _Rate(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    requests: PerSecond | None = None
+    operations: PerSecond | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.requests is None and self.operations is None:
+            raise PydanticCustomError("rate", 'Input should name "requests" or "operations" a second, or both')
+        return self
+
+
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -127,10 +152,16 @@ class _Entry(BaseModel):
     sha256: str = Field(pattern=r"^[0-9a-fA-F]{64}$")
     scope: Literal["ack", "spout", "admin"]
     topologies: Annotated[str | list[str], PlainValidator(_check_topologies)]
+    rate: _Rate | None = None
 
     def key(self) -> Key:
-        topologies = None if self.topologies == ALL else frozenset(self.topologies)
-        return Key(name=self.name, digest=bytes.fromhex(self.sha256), scope=Scope(self.scope), topologies=topologies)
+        return Key(
+            name=self.name,
+            digest=bytes.fromhex(self.sha256),
+            scope=Scope(self.scope),
+            topologies=None if self.topologies == ALL else frozenset(self.topologies),
+            rate=None if self.rate is None else Rate(**self.rate.model_dump()),
+        )
 
 
 class _Document(BaseModel):
@@ -209,9 +240,12 @@ def parse_keys(text: bytes) -> Keys:
     return keys
 
 
-def entry(name: str, secret: str, *, scope: str, topologies: list[str]) -> str:
+def entry(name: str, secret: str, *, scope: str, topologies: list[str], rate: Mapping[str, float] | None = None) -> str:
     """Write the entry of a key as one line of JSON; no ``topologies``: all of them. Raises ``ValueError``."""
-    fields = {"name": name, "sha256": digest_of(secret).hex(), "scope": scope, "topologies": topologies or "*"}
+    fields: dict[str, Any] = {"name": name, "sha256": digest_of(secret).hex(), "scope": scope}
+    fields["topologies"] = topologies or "*"
+    if rate:
+        fields["rate"] = rate
     parse_keys(json.dumps({"keys": [fields]}).encode())
     return json.dumps(fields)
 

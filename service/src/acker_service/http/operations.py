@@ -129,7 +129,7 @@ class Admitted:
 class Operations:
     """Answers requests to operations: `find` the address, `admit` the head, `answer` the body.
 
-    ``state.keys`` are the configured keys, which may change.
+    ``state.keys`` are the configured keys, which may change, and ``state.rates`` holds them to their rates.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Operations:
     def admit(self, address: Address, method: str, headers: Headers, query: bytes) -> Admitted:
         """Check the head of a request, in the order in which FastAPI checks those of other addresses.
 
-        ``headers`` are the first of each name. Raises `MethodNotAllowed`, `Unauthorized`, `Forbidden`,
+        ``headers`` are the first of each name. Raises `MethodNotAllowed`, `Unauthorized`, `RateExceeded`, `Forbidden`,
         `InvalidRequest`, `UnsupportedMediaType`, `TooLarge`.
         """
         if method != "POST":
@@ -169,6 +169,9 @@ class Operations:
             raise MethodNotAllowed(f"{asked} {address.path}: Method Not Allowed")
         route = address.route
         key = key_of(self._state.keys, headers.get(b"authorization", b"").decode("latin-1"))
+        if key.rate is not None:
+            self._state.rates.check_operations(key)
+            self._state.rates.take_request(key)
         authorize(key, route.need, address.topology)
         shown = _read_query(query, route.parameters) if query else ALL
         if not address.is_name:
@@ -194,6 +197,8 @@ class Operations:
         if verb == BATCH:
             return await self._answer_batch(request, body)
         operation = decoding.decode_operation(verb, body)
+        if request.key.rate is not None:
+            self._state.rates.take_operations(request.key, 1)
         whole = ApplyRequest(endpoint=verb, operations=SingleOperation(operation), key=_read_key(request.repeat_key))
         topology = self._registry.cached(request.address.topology) or await self._read_topology(request, whole)
         if isinstance(operation, Init):
@@ -212,6 +217,8 @@ class Operations:
         )
         if operations.contains(Init):
             authorize(request.key, Scope.SPOUT, request.address.topology)
+        if request.key.rate is not None:
+            self._state.rates.take_operations(request.key, len(operations))
         whole = ApplyRequest(endpoint=BATCH, operations=operations, key=_read_key(request.repeat_key))
         topology = self._registry.cached(request.address.topology) or await self._read_topology(request, whole)
         _check_timeouts(topology, whole)

@@ -25,7 +25,7 @@ RETRY_AFTER_MS = {
     "overloaded": 1_000,
     "store_unavailable": 1_000,
 }
-"""How long a client waits before a retry, by the code of the error."""
+"""How long a client waits before a retry, by the code of the error, unless the error itself says it."""
 
 PROBLEM_CODE = "acker.problem"
 """The key in a request's scope that holds the code of its problem document, once that answer has begun."""
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 def respond(error: ServiceError) -> JSONResponse:
     """Make the response of an error, with `Retry-After` where a retry helps."""
     document, headers = error.document(), {}
-    if delay := RETRY_AFTER_MS.get(error.code):
+    if delay := error.extra.get("retry_after_ms", RETRY_AFTER_MS.get(error.code)):
         document["retry_after_ms"] = delay
         headers["Retry-After"] = str(math.ceil(delay / 1000))
     if error.code == "unauthorized":

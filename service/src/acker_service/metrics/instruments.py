@@ -132,6 +132,9 @@ class HttpMetrics:
             "reason",
             preset=(IN_FLIGHT, WAITING, BODY_BYTES, ANSWER_BYTES, CONNECTIONS),
         )
+        self.rate_limited = define.counters(
+            "acker_rate_limited", "Requests refused because their key sends more than its rate, by its name.", "key"
+        )
         self.problems = define.counters(
             "acker_problems",
             "Problem documents answered, by their code.",

@@ -13,6 +13,7 @@ _WINDOWS = "a dedupe window may be automatic, and that of the topology default i
 _SECRETS = "the base64 of a webhook's secret has its padding"
 _REASONS = "a root that timed out has a reason and a component where the acker knows them"
 _EARLY_BYTES = "early roots are bounded in bytes, too"
+_RATE = "a key may have a rate: each operation that needs a key refers to this answer"
 CHANGED: Pieces = {
     "info": "HEAD is answered wherever GET is; a body that is not required may be left out",
     "GET /v1/topologies": _WINDOWS,
@@ -31,6 +32,8 @@ CHANGED: Pieces = {
     "GET /v1/events": _EARLY_BYTES,
     "GET /v1/status": _EARLY_BYTES,
     "schemas/Store": _EARLY_BYTES,
+    "responses/429.overloaded": _RATE,
+    "responses/429.mailbox_full.max_spout_pending.overloaded": _RATE,
 }
 """The pieces that are not those of commit 7da1270, and why."""
 

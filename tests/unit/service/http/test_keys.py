@@ -17,6 +17,7 @@ from acker_service.http.keys import (
     ANONYMOUS_ADMIN,
     Key,
     KeysFile,
+    Rate,
     Scope,
     authenticate,
     authorize,
@@ -137,6 +138,20 @@ def test_keys_are_read_with_scope_and_topologies():
     assert (watcher.scope, watcher.topologies) == (Scope.ADMIN, None)
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({"requests": 100, "operations": 2_000.5}, Rate(requests=100, operations=2_000.5)),
+        ({"requests": 0.1}, Rate(requests=0.1)),
+        ({"operations": 1}, Rate(operations=1)),
+        (None, None),
+    ],
+)
+def test_a_key_may_have_a_rate(written, read):
+    [orders, watcher] = parse_keys(text(ORDERS | {"rate": written}, WATCHER))
+    assert (orders.rate, watcher.rate) == (read, None)
+
+
 def test_a_file_may_hold_no_key_and_then_lets_nobody_in():
     assert parse_keys(text()) == ()
 
@@ -174,6 +189,22 @@ def test_a_hash_may_be_written_in_capitals():
         *(
             (text(ORDERS | {"topologies": ["orders", no_name]}), "keys.0.topologies: Entry 1 is no name of a topology")
             for no_name in ("ord*", "", 7, None, ["*"], "not a name", "n" * 129, "a\n")
+        ),
+        *(
+            (text(ORDERS | {"rate": wrong}), f"keys.0.rate{said}")
+            for wrong, said in (
+                ({}, ': Input should name "requests" or "operations" a second, or both'),
+                ({"requests": None}, ': Input should name "requests" or "operations" a second, or both'),
+                ({"requests": 0}, ".requests: Input should be greater than 0"),
+                ({"operations": -1}, ".operations: Input should be greater than 0"),
+                ({"operations": 1e10}, ".operations: Input should be less than or equal to 1000000000"),
+                ({"requests": "10"}, ".requests: Input should be a valid number"),
+                ({"requests": True}, ".requests: Input should be a valid number"),
+                ({"requests": float("nan")}, ".requests: Input should be a finite number"),
+                ({"requests": 1, "bytes": 1}, ".bytes: Extra inputs are not permitted"),
+                (10, ": Input should be an object"),
+                ([10], ": Input should be an object"),
+            )
         ),
         (b"\xef\xbb\xbf" + text(ORDERS), "it begins with the byte-order mark of UTF-8: save it as UTF-8 without one"),
         *(
@@ -301,13 +332,26 @@ class TestMaking:
         made = self.make("--name", "watcher", "--scope", "admin")
         assert json.loads(made.stdout.splitlines()[1])["topologies"] == "*"
 
+    def test_a_rate_is_made_with_it(self):
+        made = self.make("--name", "a", "--scope", "ack", "--requests-per-s", "10", "--operations-per-s", "0.5")
+        assert json.loads(made.stdout.splitlines()[1])["rate"] == {"requests": 10, "operations": 0.5}
+        [key] = parse_keys(b'{"keys": [%s]}' % made.stdout.splitlines()[1].encode())
+        assert key.rate == Rate(requests=10, operations=0.5)
+
     def test_a_key_is_256_random_bits(self):
         secrets = {self.make("--name", "a", "--scope", "ack").stdout.splitlines()[0] for _ in range(5)}
         assert len(secrets) == 5
         assert {len(secret) for secret in secrets} == {len("acker_") + 43}
 
     @pytest.mark.parametrize(
-        "arguments", [("a", "root"), ("a b", "ack"), ("a", "ack", "--topology", "*"), ("a", "ack", "--topology", "")]
+        "arguments",
+        [
+            ("a", "root"),
+            ("a b", "ack"),
+            ("a", "ack", "--topology", "*"),
+            ("a", "ack", "--topology", ""),
+            ("a", "ack", "--requests-per-s", "0"),
+        ],
     )
     def test_what_the_file_would_refuse_is_not_made(self, arguments):
         name, scope, *more = arguments
