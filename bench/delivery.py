@@ -33,6 +33,9 @@ AT_ONCE = 10
 """so many in one request."""
 PAGE = 1_000
 WAYS = ("webhook", "pubsub", "pull")
+FEW_CALLBACKS = 9
+CHANGES = 10
+"""How often one of these callbacks is paused and resumed."""
 GOALS = {"pull": 100_000, "pubsub": 90_000, "webhook": 60_000}
 """The completions that one process has to deliver in a second of its processor's time."""
 
@@ -49,7 +52,8 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
             for way, (code, (service, store)) in itertools.product(WAYS, baseline.turns(services, number)):
                 uvloop.run(Round(service, store, number).deliver(way, sizes.delivered, taken[code]))
             uvloop.run(Round(*services[""], number).delays(sizes, taken[""]))
-    yield from _lines(*baseline.series(taken))
+            uvloop.run(Round(*services[""], number).changes(sizes, taken[""]))
+    yield from _lines(*baseline.series(taken), sizes)
 
 
 class Round:
@@ -101,6 +105,28 @@ class Round:
         came = received.first()
         pace.delays = [(came[root] - at) * 1e3 for root, at in sent.items()]
         return pace
+
+    async def changes(self, sizes: Sizes, taken: Taken) -> None:
+        """Measure a change of a callback twice: among few of its topology, and among many."""
+        async with self._http:
+            for among, count in (("few", FEW_CALLBACKS), ("many", sizes.callbacks)):
+                taken[f"change among {among}"].append(await self._change(count))
+
+    async def _change(self, count: int) -> float:
+        """Pause and resume one of so many webhooks, to which nothing is due; in milliseconds a change."""
+        topology = f"{self._service.url}/v1/topologies/callbacks-{self._number}-{count}"
+        await self._http.put(topology, json={"dedupe_window_ms": 0})
+        async with hanging(asyncio.Event()) as nowhere:
+            for number in range(count):
+                callback = {"kind": "webhook", "url": nowhere}
+                (await self._http.put(f"{topology}/spouts/s{number}", json={"callback": callback})).raise_for_status()
+            taken: list[float] = []
+            for change in ("pause", "resume") * CHANGES:
+                began = time.perf_counter()
+                (await self._http.post(f"{topology}/spouts/s0/{change}")).raise_for_status()
+                taken.append((time.perf_counter() - began) * 1e3)
+        (await self._http.delete(topology, params={"force": "true", "discard": "true"})).raise_for_status()
+        return percentile(taken, 0.5)
 
     async def _by_webhook(self, count: int) -> float:
         received, name = Received(), f"webhook-{self._number}"
@@ -196,13 +222,15 @@ def _rate(received: Received) -> float:
     return (received.count() - body.count(b'"root_id"')) / (last - first)
 
 
-def _lines(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Result]:
+def _lines(taken: dict[str, Series], earlier: dict[str, Series], sizes: Sizes) -> Iterator[Result]:
     pace = f"at {A_SECOND:,} roots/s"
     for name in ("p50", "p99"):
         what, beside = f"{name} from the last ack to the webhook, {pace}", f"{name} of the ack's own answer"
         yield _line(what, "ms", taken[name], beside, taken[f"answer {name}"])
     what = f"p99 to the webhook, {pace}, while another receiver hangs"
     yield _line(what, "ms", taken["p99 beside"], "while none does", taken["p99"])
+    what, beside = f"a change of one of {sizes.callbacks} callbacks", f"of one of {FEW_CALLBACKS}"
+    yield _line(what, "ms", taken["change among many"], beside, taken["change among few"])
     for way, other in (("webhook", "pull"), ("pubsub", "pull"), ("pull", "webhook")):
         rate, cpu, by_other = taken[way], taken[f"{way} CPU"], f"by {other}"
         yield _line(f"completions that one worker delivers by {way}", "/s", rate, by_other, taken[other])

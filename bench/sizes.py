@@ -16,7 +16,8 @@ class Sizes:
     ``acks`` how many acks the Python client makes in one, ``due`` how many
     timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due. ``paced``
     roots end at an even pace where the delay of webhooks is measured, and ``delivered`` completions lie ready where
-    it is measured how many go out a second. For ``sweep_s`` seconds it is watched what the tick takes to forget
+    it is measured how many go out a second; one of so many ``callbacks`` is changed.
+    For ``sweep_s`` seconds it is watched what the tick takes to forget
     finished roots, again until ``swept`` or more are forgotten. ``mixed`` operations of both kinds go in batches of
     both, and so many times a round ``trees`` are sent to an acker that is ``watched``, to one that traces, and to one
     that does neither, twice to each. ``words`` roots are a sentence
@@ -39,6 +40,7 @@ class Sizes:
     orders: int
     paced: int
     delivered: int
+    callbacks: int
     sweep_s: float
     swept: int
     mixed: int
@@ -65,6 +67,7 @@ FULL = Sizes(
     orders=50_000,
     paced=5_000,
     delivered=20_000,
+    callbacks=900,
     sweep_s=3.0,
     swept=50_000,
     mixed=50_000,
@@ -90,6 +93,7 @@ TINY = Sizes(
     orders=200,
     paced=100,
     delivered=2_000,
+    callbacks=40,
     sweep_s=0.3,
     swept=1_000,
     mixed=1_000,

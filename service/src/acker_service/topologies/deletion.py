@@ -229,12 +229,10 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
     async def delete(self, topology: Topology, name: str, mode: DeleteMode) -> int:
         """Delete a spout task; gives how many completions it had. It does not drain.
 
-        Raises `SpoutBusy`, `UnknownSpout`.
+        Raises `SpoutBusy`, `UnknownSpout`, or `TopologyRecreated`.
         """
         topology = await self._registry.refresh(topology.name)
-        spout = (await self._spouts.read_all(topology)).get(name)
-        if spout is None:
-            raise UnknownSpout(f"topology {topology.name} has no spout task {name}")
+        spout = await self._spouts.read(topology, name)
         if spout.deletion:
             raise SpoutBusy(f"spout task {name} is being removed already")
         return await self._delete_unless_used(_SpoutTarget(topology=topology, spout=spout), mode)

@@ -77,10 +77,11 @@ class SpoutRegistry:
         self._registry = registry
         self._max_spouts = max_spouts
         self._caches: dict[str, tuple[object, dict[str, Spout]]] = {}
-        self._with_callback: dict[str, tuple[object, list[Spout]]] = {}
+        self._with_callback: dict[str, tuple[object, asyncio.Task[list[Spout]]]] = {}
+        self._gathering: dict[object, tuple[set[str], asyncio.Task[dict[str, Spout]]]] = {}
 
     async def get(self, topology: Topology, name: str) -> Spout:
-        """Return a spout task. Raises `UnknownSpout`."""
+        """Return a spout task, from Redis if it is not in the cache. Raises `UnknownSpout`."""
         return self._cached(topology).get(name) or await self.read(topology, name)
 
     def cached_index(self, topology: Topology, name: str) -> int | None:
@@ -90,7 +91,7 @@ class SpoutRegistry:
 
     async def read(self, topology: Topology, name: str) -> Spout:
         """Read a spout task from Redis. Raises `UnknownSpout`, or `TopologyRecreated`."""
-        spout = (await self.read_all(topology)).get(name)
+        spout = (await self._read_together(topology, name)).get(name)
         if spout is not None:
             return spout
         if (await self._registry.refresh(topology.name)).incarnation != topology.incarnation:
@@ -110,16 +111,40 @@ class SpoutRegistry:
         values = await self._redis.execute(call)
         await self._redis.wait_replicated(call)
         spouts = {name: _decode(name, value) for name, value in values.items()}
-        self._caches[topology.name] = (self._cache_key(topology), spouts)
+        self._caches[topology.name] = (self._cache_key(topology), dict(spouts))
         return spouts
 
     async def with_callback(self, topology: Topology) -> list[Spout]:
-        """Return the spout tasks that have a callback; a change of one raises the topology's version."""
-        key, spouts = self._with_callback.get(topology.name, (None, []))
-        if key != self._cache_key(topology):
-            spouts = [spout for spout in (await self.read_all(topology)).values() if spout.callback]
-            self._with_callback[topology.name] = (self._cache_key(topology), spouts)
-        return spouts
+        """Return the spout tasks that have a callback; a change of one raises the topology's version.
+
+        They are read once for a version, whoever waits for it.
+        """
+        key, reading = self._with_callback.get(topology.name, (None, None))
+        if reading is None or key != self._cache_key(topology) or _has_failed(reading):
+            reading = asyncio.create_task(self._read_with_callback(topology))
+            self._with_callback[topology.name] = (self._cache_key(topology), reading)
+        return await asyncio.shield(reading)
+
+    async def _read_with_callback(self, topology: Topology) -> list[Spout]:
+        return [spout for spout in (await self.read_all(topology)).values() if spout.callback]
+
+    async def _read_together(self, topology: Topology, name: str) -> dict[str, Spout]:
+        """Read a spout task, with all others that are asked for in this turn of the event loop.
+
+        A new version of a topology lets the workers of all its callbacks look at theirs.
+        """
+        key = topology.name, self._cache_key(topology)
+        if key not in self._gathering:
+            names = set[str]()
+            self._gathering[key] = names, asyncio.create_task(self._read_gathered(topology, key, names))
+        names, reading = self._gathering[key]
+        names.add(name)
+        return await asyncio.shield(reading)
+
+    async def _read_gathered(self, topology: Topology, key: object, names: set[str]) -> dict[str, Spout]:
+        await asyncio.sleep(0)
+        del self._gathering[key]
+        return await self._read_some(topology, sorted(names), confirms_absence=True)
 
     async def find(self, topology: Topology, names: Set[str]) -> dict[str, int]:
         """Return the indexes of spout tasks, `UNREGISTERED` for those that do not exist; waits for deletions to end.
@@ -164,13 +189,24 @@ class SpoutRegistry:
         cached = self._cached(topology)
         spouts = {name: cached[name] for name in names & cached.keys() if not cached[name].deletion}
         if missing := sorted(names - spouts.keys()):
-            call = functions.topologies.read_some_spouts(topology.name, topology.incarnation, missing)
-            values = await self._redis.execute(call)
-            if found := {name: _decode(name, value) for name, value in zip(missing, values, strict=True) if value}:
-                await self._redis.wait_replicated(call)
-                self._cache_spouts(topology, found)
-                spouts |= found
+            spouts |= await self._read_some(topology, missing)
         return spouts
+
+    async def _read_some(
+        self, topology: Topology, names: Sequence[str], *, confirms_absence: bool = False
+    ) -> dict[str, Spout]:
+        """Read those of these spout tasks that exist.
+
+        Replicas have what is read; with ``confirms_absence`` also where it is nothing.
+        """
+        call = functions.topologies.read_some_spouts(topology.name, topology.incarnation, names)
+        values = await self._redis.execute(call)
+        found = {name: _decode(name, value) for name, value in zip(names, values, strict=True) if value}
+        if found or confirms_absence:
+            await self._redis.wait_replicated(call)
+        if found:
+            self._cache_spouts(topology, found)
+        return found
 
     async def _register(self, topology: Topology, names: Sequence[str], document: str) -> tuple[bool, dict[str, Spout]]:
         """Create those of the spout tasks that are new; says whether any is, and gives all. Raises `TooManySpouts`."""
@@ -248,8 +284,12 @@ class SpoutRegistry:
         return topology.stamp, self._redis.generation
 
     def _cache_spouts(self, topology: Topology, spouts: Mapping[str, Spout]) -> None:
-        """Add to the cache, in one step for all: a batch may name thousands."""
-        self._caches[topology.name] = (self._cache_key(topology), {**self._cached(topology), **spouts})
+        """Add to the cache."""
+        key, cached = self._caches.get(topology.name, (None, {}))
+        if key == self._cache_key(topology):
+            cached.update(spouts)
+        else:
+            self._caches[topology.name] = (self._cache_key(topology), dict(spouts))
 
 
 class Callbacks:
@@ -274,6 +314,10 @@ class Callbacks:
             if changed == spout or await self._spouts.mark(current, spout, changed):
                 return spout, changed
         raise AssertionError("retries end by raising")
+
+
+def _has_failed(reading: "asyncio.Task[Any]") -> bool:
+    return reading.done() and (reading.cancelled() or reading.exception() is not None)
 
 
 def _decode(name: str, value: str) -> Spout:
