@@ -19,6 +19,7 @@ LIFETIMES = "tests/model/test_lifetimes.py::"
 LIBRARY = "tests/integration/store/test_library.py::"
 LISTING = "tests/integration/roots/test_pending_roots.py::"
 COMPLETION_CODEC = "tests/unit/service/redis/test_completion_codec.py::"
+KEYS = "tests/integration/http/test_removed_keys.py::"
 HISTORY = "tests/integration/monitoring/test_history.py::"
 IDLE = "tests/integration/roots/test_idle.py::"
 PAGES = "tests/integration/mailboxes/test_pages.py::"
@@ -522,6 +523,9 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("a shard that has more is asked again", "passed is None or not given.more", "True", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
     ("a shard has no more behind the last cursor of a page", " and len(items) == len(found)", "", PAGES + "test_a_read_up_to_a_cursor_asks_a_shard_no_further"),
+    ("a long poll whose key was removed reads nothing more", None, "", KEYS + "test_a_long_poll_for_completions_gets_none"),
+    ("a stream whose key was removed reads nothing more", None, "", KEYS + "test_a_stream_of_completions_ends_with_the_problem"),
+    ("live events whose key was removed show nothing more", None, "pass", KEYS + "test_live_events_end_with_the_problem"),
     ("others run while a large page is written", None, "pass", "tests/unit/service/http/test_completions.py::test_others_run_while_a_large_page_is_written"),
     ("many messages go in one round trip", "lease.max_batch", "1", "tests/integration/delivery/test_pubsub.py::test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order"),
     ("a run is cut within an entry", "replace(entry, completions=entry.completions.split(max(0, count))[0])", "entry", READING + "test_a_run_is_cut_behind_so_many_or_at_a_position"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -184,7 +185,9 @@ async def test_only_who_asks_for_events_gets_them(real: Caller, accept: str, str
 async def test_a_stream_ends_when_its_spout_task_goes(real: Caller) -> None:
     async with streaming(real) as events:
         await real.http.delete(routes.spout(real.topology, "orders"))
-        assert [event.fields async for event in events] == [{"retry": "1000"}]
+        problem, end = [event.fields async for event in events]
+    assert (problem["event"], json.loads(problem["data"])["code"]) == ("problem", "unknown_spout")
+    assert end == {"retry": "1000"}
 
 
 async def test_a_stop_ends_streams_and_polls_at_once(tmp_path: Path) -> None:
@@ -267,7 +270,7 @@ async def test_silence_is_broken_by_comments(call: Caller, parts: Components, st
 
 async def begin(events: EventStreams, parts: Components, after: str | None = None) -> AsyncIterator[bytes]:
     """Begin a stream in this process."""
-    response = await events.respond(await parts.registry.get("default"), "orders", after, 10)
+    response = await events.respond(await parts.registry.get("default"), "orders", after, 10, check=lambda: None)
     return response.body_iterator  # type: ignore[return-value]
 
 
@@ -291,7 +294,9 @@ async def test_a_store_that_goes_away_ends_a_stream_which_is_taken_up_again(
         )
         chunks = await begin(events, parts)
         await embedded.stop()
-        *_, last, end = (await rest(chunks)).decode().strip().split("\n\n")
+        *_, last, problem, end = (await rest(chunks)).decode().strip().split("\n\n")
+        assert problem.startswith("event: problem\n")
+        assert json.loads(problem.split("data: ")[1])["code"] == "store_unavailable"
         assert end == "retry: 1000"
         with pytest.raises(StoreUnavailable):
             await begin(events, parts)

@@ -348,7 +348,7 @@ async def test_who_waits_and_open_streams_are_counted_while_they_do(
 ) -> None:
     await call.put_spout()
     streams = EventStreams(followers=parts.followers, metrics=parts.metrics.http, stopping=stopping)
-    chunks = await streams.respond(await parts.registry.get("default"), "orders", None, 10)
+    chunks = await streams.respond(await parts.registry.get("default"), "orders", None, 10, check=lambda: None)
     stream = chunks.body_iterator
     assert await anext(stream) == b":\n\n"
     assert await told(call.http, "acker_event_streams") == 1

@@ -35,12 +35,34 @@ class Needs(SecurityBase):
 
     async def __call__(self, request: Request) -> None:
         """Check the key and keep it in the request's state."""
-        key = request.state.key = _key_of(request)
-        if key.rate is not None:
-            request.app.state.rates.take_request(key)
-        authorize(key, self.scope, request.path_params.get("topology"))
+        request.state.need = self.scope
+        _identify(request)
+        if request.state.key.rate is not None:
+            request.app.state.rates.take_request(request.state.key)
+        _authorize(request)
         if request.scope["query_string"]:
             check_query(request.query_params, declared_parameters(request))
+
+
+def check_again(request: Request) -> None:
+    """Look the key of an admitted request up again: streams and long polls outlast a change of the keys.
+
+    Costs next to nothing while the keys stay as they were. Raises `Unauthorized`, `Forbidden`.
+    """
+    if request.app.state.keys is not request.state.keys:
+        _identify(request)
+        _authorize(request)
+
+
+def _identify(request: Request) -> None:
+    """Find the key among those that are valid now, and keep both in the request's state. Raises `Unauthorized`."""
+    request.state.keys = request.app.state.keys
+    request.state.key = _key_of(request)
+
+
+def _authorize(request: Request) -> None:
+    """Check that the key has the scope that the route needs, for the topology in the path. Raises `Forbidden`."""
+    authorize(request.state.key, request.state.need, request.path_params.get("topology"))
 
 
 def has_key(request: Request) -> bool:

@@ -8,8 +8,12 @@ from typing import TypeVar
 from fastapi import Request
 
 from acker_service.background import Wakeup
+from acker_service.http.auth import check_again
 
 T = TypeVar("T")
+
+HEARTBEAT_S = 15.0
+"""How long a request waits at most until its key is looked up again."""
 
 LATE_S = 1.0
 """How long a request waits that comes once the acker stops: at once answered, it would come again and again."""
@@ -27,7 +31,10 @@ class LongPoll:
     seconds: float
 
     async def until(self, done: Callable[[T], bool], read: Callable[[], Awaitable[T]], waiter: Wakeup) -> T:
-        """Read again at every wake of ``waiter``, until the result is done or the wait over; give the last result."""
+        """Read again at every wake of ``waiter``, until the result is done or the wait over; give the last result.
+
+        Raises `Unauthorized`, `Forbidden` once the request's key is not valid any more.
+        """
         loop = asyncio.get_running_loop()
         late = self.stopping.is_set()
         deadline = loop.time() + (min(self.seconds, LATE_S) if late else self.seconds)
@@ -40,8 +47,11 @@ class LongPoll:
             while not (done(result) or gone.done()) and (left := deadline - loop.time()) > 0:
                 if self.stopping.is_set() and not late:
                     break
-                await waiter.wait(left)
-                result = await read()
+                woken_at = await waiter.wait(min(left, HEARTBEAT_S))
+                # rule: a long poll whose key was removed reads nothing more
+                check_again(self.request)
+                if woken_at is not None or loop.time() >= deadline:
+                    result = await read()
         finally:
             gone.cancel()
         return result

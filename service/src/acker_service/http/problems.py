@@ -33,11 +33,16 @@ PROBLEM_CODE = "acker.problem"
 _log = logging.getLogger(__name__)
 
 
+def document_of(error: ServiceError) -> dict[str, Any]:
+    """Return the problem document of an error, with ``retry_after_ms`` where a retry helps."""
+    delay = error.extra.get("retry_after_ms", RETRY_AFTER_MS.get(error.code))
+    return error.document() | ({"retry_after_ms": delay} if delay else {})
+
+
 def respond(error: ServiceError) -> JSONResponse:
     """Make the response of an error, with `Retry-After` where a retry helps."""
-    document, headers = error.document(), {}
-    if delay := error.extra.get("retry_after_ms", RETRY_AFTER_MS.get(error.code)):
-        document["retry_after_ms"] = delay
+    document, headers = document_of(error), {}
+    if delay := document.get("retry_after_ms"):
         headers["Retry-After"] = str(math.ceil(delay / 1000))
     if error.code == "unauthorized":
         headers["WWW-Authenticate"] = "Bearer"

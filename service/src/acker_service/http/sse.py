@@ -1,9 +1,10 @@
 """Streams a spout task's completions as server-sent events, which a client can resume from the last id."""
 
 import asyncio
+import json
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from itertools import chain
 
@@ -11,7 +12,8 @@ from acker_protocol.errors import ServiceError
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from acker_service.http.long_poll import LATE_S
+from acker_service.http.long_poll import HEARTBEAT_S, LATE_S
+from acker_service.http.problems import document_of
 from acker_service.mailboxes.follower import MailboxFollower, MailboxFollowers
 from acker_service.mailboxes.reading import ReadResult
 from acker_service.metrics.instruments import HttpMetrics
@@ -19,7 +21,6 @@ from acker_service.redis.completion_codec import ASCII
 from acker_service.topologies.topology import Topology
 
 MEDIA_TYPE = "text/event-stream"
-HEARTBEAT_S = 15.0
 RETRY_MS = 1_000
 CHUNK = 100
 """Maximum number of events read and sent at once: other tasks run in between, and a slow reader holds no more."""
@@ -55,20 +56,35 @@ class EventStreams:
         self._heartbeat_s = heartbeat_s
 
     async def respond(
-        self, topology: Topology, spout_task: str, after: str | None, limit: int, *, peek: bool = False
+        self,
+        topology: Topology,
+        spout_task: str,
+        after: str | None,
+        limit: int,
+        *,
+        peek: bool = False,
+        check: Callable[[], None],
     ) -> StreamingResponse:
-        """Stream completions, reading ``limit`` at a time, at most 100. Raises the errors of the first read."""
+        """Stream completions, reading ``limit`` at a time, at most 100. Raises the errors of the first read.
+
+        ``check`` is called before each further read; the stream ends with the error that it raises.
+        """
         following = self._followers.following(topology, spout_task, after, peek=peek)
-        chunks = self._stream(topology.name, following, min(limit, CHUNK))
+        chunks = self._stream(topology.name, following, min(limit, CHUNK), check)
         first = await anext(chunks)
         return StreamingResponse(_prepend(first, chunks), media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def _stream(
-        self, topology: str, following: AbstractAsyncContextManager[MailboxFollower], limit: int
+        self,
+        topology: str,
+        following: AbstractAsyncContextManager[MailboxFollower],
+        limit: int,
+        check: Callable[[], None],
     ) -> AsyncIterator[bytes]:
         """Yield present and future completions as events, in chunks.
 
-        An error after the start ends the stream as a stop does: the client reconnects, with its last id.
+        An error after the start is the last event. The stream ends as it does at a stop: the client reconnects, with
+        its last id.
         """
         open_streams = self._metrics.event_streams
         async with following as follower:
@@ -76,13 +92,16 @@ class EventStreams:
             with open_streams.track_inprogress():
                 yield _COMMENT
                 try:
-                    async for chunk in self._follow(follower, reading, limit):
+                    async for chunk in self._follow(follower, reading, limit, check):
                         yield chunk
                 except ServiceError as error:
                     _log.debug("a stream of %s ends: %s", topology, error.detail)
+                    yield encode_problem(error, self._metrics)
                 yield RETRY
 
-    async def _follow(self, follower: MailboxFollower, reading: ReadResult, limit: int) -> AsyncIterator[bytes]:
+    async def _follow(
+        self, follower: MailboxFollower, reading: ReadResult, limit: int, check: Callable[[], None]
+    ) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         beat = loop.time() + self._heartbeat_s
         while True:
@@ -93,6 +112,8 @@ class EventStreams:
                 await follower.waiter.wait(LATE_S if self._stopping.is_set() else beat - loop.time())
             if self._stopping.is_set():
                 return
+            # rule: a stream whose key was removed reads nothing more
+            check()
             reading = await follower.read(limit)
             if not reading.count and loop.time() >= beat:
                 yield _COMMENT
@@ -103,6 +124,12 @@ async def _prepend(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[
     yield first
     async for chunk in chunks:
         yield chunk
+
+
+def encode_problem(error: ServiceError, metrics: HttpMetrics) -> bytes:
+    """Encode the last event of a stream that an error ends, and count it as an answer."""
+    metrics.problems[error.code].inc()
+    return f"event: problem\ndata: {json.dumps(document_of(error), separators=(',', ':'))}\n\n".encode()
 
 
 def _encode(reading: ReadResult) -> bytes:

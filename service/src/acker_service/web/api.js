@@ -81,7 +81,9 @@ export async function follow(onEvent, signal) {
     text = events.pop();
     for (const event of events) {
       const data = event.split("\n").find((line) => line.startsWith("data: "));
-      if (data) onEvent(JSON.parse(data.slice("data: ".length)));
+      const document = data && JSON.parse(data.slice("data: ".length));
+      if (event.startsWith("event: problem\n")) throw new Problem(document, document.status);
+      if (document) onEvent(document);
     }
   }
 }

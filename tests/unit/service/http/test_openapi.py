@@ -12,7 +12,7 @@ from acker_protocol.operations import REFUSED, OperationState, Outcome
 from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_protocol.signature import COMPLETION_BATCH, COMPLETION_TEST, ID, SIGNATURE, TIMESTAMP, secret_key
 from acker_protocol.wire import fields
-from acker_service.http import sse
+from acker_service.http import long_poll
 from acker_service.http.load_shedding import UNLIMITED_PATHS
 from acker_service.http.openapi import read_contract
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
@@ -196,7 +196,7 @@ def test_its_limits_are_those_of_the_code() -> None:
     sizes = f"at most {Settings().max_body_bytes >> 20} MiB", f"at most {MAX_DOCUMENT_BYTES >> 10} KiB"
     assert all(size in CONTRACT["info"]["description"] for size in sizes)
     reading = OPERATIONS["get /v1/topologies/{topology}/spouts/{spout_task}/completions"]
-    assert f"a comment every {sse.HEARTBEAT_S:g} s" in reading["description"]
+    assert f"a comment every {long_poll.HEARTBEAT_S:g} s" in reading["description"]
 
 
 def span(allowed: range) -> Json:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from acker_protocol.errors import InvalidRequest, MailboxOwned
@@ -11,7 +12,7 @@ from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.http.audit_notes import note
-from acker_service.http.auth import needs
+from acker_service.http.auth import check_again, needs
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import (
@@ -95,7 +96,8 @@ def _add_reading(
             _answer_head(request, await followers.find(topology, spout_task), cursors)
 
         async def stream(found: Topology) -> Response:
-            return await streams.respond(found, spout_task, last_event_id or after, limit, peek=peek)
+            check = partial(check_again, request)
+            return await streams.respond(found, spout_task, last_event_id or after, limit, peek=peek, check=check)
 
         if wants_events(request):
             return await registry.with_current(topology, stream)

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator
 from itertools import chain, islice, repeat
 from typing import Annotated, Any
 
+from acker_protocol.errors import ServiceError
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from acker_service.http.auth import needs, visible
+from acker_service.http.auth import check_again, needs, visible
 from acker_service.http.head import Router, end_head
 from acker_service.http.routes.topologies import show_topology
-from acker_service.http.sse import HEADERS, MEDIA_TYPE, RETRY
+from acker_service.http.sse import HEADERS, MEDIA_TYPE, RETRY, encode_problem
 from acker_service.metrics.instruments import HttpMetrics
 from acker_service.metrics.store_collector import TopologyAges
 from acker_service.monitoring.snapshot import StoreMonitor, StoreSnapshot
@@ -41,6 +42,12 @@ def make_router(
                 for pause_s in islice(chain([0.0], repeat(interval_s)), limit):
                     if await _stops_within(stopping, pause_s):
                         yield RETRY
+                        return
+                    try:
+                        # rule: live events whose key was removed show nothing more
+                        check_again(request)
+                    except ServiceError as error:
+                        yield encode_problem(error, metrics) + RETRY
                         return
                     yield encode(show(await monitor.latest(), request))
 
