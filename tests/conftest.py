@@ -8,7 +8,7 @@ import httpx
 import pytest
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.monitoring import readiness, snapshot
+from acker_service.monitoring import metrics_text, readiness, snapshot
 from acker_service.settings import Settings
 
 from tests.support.application import SharedApplication
@@ -47,6 +47,14 @@ def valkey_url(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
     """A real store for the whole run: a Valkey, or what --store names."""
     with running(request.config.getoption("store"), tmp_path_factory.mktemp("store")) as store:
         yield store.url
+
+
+@pytest.fixture(scope="session", autouse=True)
+def metrics_at_once() -> Iterator[None]:
+    """Write the metrics whenever a test asks for them: in this process they ask far more often than once a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics_text, "INTERVAL_S", 0.0)
+        yield
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ PLACES = CLIENTS
 
 STREAMS = 20
 UNREAD_PAGES = 60
+TOPOLOGIES = 60
 WINDOW = 4_096
 """Bytes that a client which does not read takes in all the same."""
 
@@ -39,6 +40,7 @@ def hasty(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator
     with acker_serve(folder, "--redis-url", valkey_url, *places, *options) as acker:
         acker.http.headers.update(bearer("admin"))
         fill(acker)
+        make_topologies(acker)
         yield acker
 
 
@@ -59,6 +61,12 @@ def fill(acker: AckerProcess) -> None:
         assert acker.http.post(f"{DEFAULT}/batch", json={"ops": ops}).is_success
 
 
+def make_topologies(acker: AckerProcess) -> None:
+    """Make so many that the text of the metrics has over 100 KB."""
+    for number in range(TOPOLOGIES):
+        assert acker.http.put(f"/v1/topologies/scraped-{number}").is_success
+
+
 def get(path: str, *headers: str) -> bytes:
     return "\r\n".join([f"GET {path} HTTP/1.1", "Host: acker", *headers, "", ""]).encode()
 
@@ -76,8 +84,9 @@ UNREAD = {
     "event streams after the first event": get(COMPLETIONS, KEY, EVENTS),
     "refusals": get(DEFAULT) * 20_000,
 }
-WITHIN_S = {"refusals": 40.0}
-"""Thousands of small answers, until no more fit the kernel's buffers, take a busy machine a while."""
+WITHIN_S = {"refusals": 40.0, "metrics": 120.0}
+"""Thousands of small answers, until no more fit the kernel's buffers, take a busy machine a while; so do the metrics,
+which are written once a second."""
 
 
 @pytest.mark.parametrize("asked", UNREAD)
@@ -159,9 +168,27 @@ def test_unread_pages_hold_little_together_and_a_client_that_reads_has_its_page(
             page = patient.http.get(COMPLETIONS, params={"limit": COMPLETED}) if number % 10 == 0 else None
             assert page is None or page.json()["completions"]
         assert resident_kib(patient.process.pid) - before < 300_000
-        overloaded = read(patient.http.get("/metrics").text).value("acker_overloaded_total", reason="answer_bytes")
-        assert overloaded is not None
-        assert overloaded >= 10
+        assert (given_up(patient) or 0) >= 10
+
+
+def test_unread_metrics_hold_little_together_and_who_reads_has_them(
+    tmp_path_factory: pytest.TempPathFactory, valkey_url: str
+) -> None:
+    """Together they may have 4 MiB, and the oldest are given up."""
+    bounds = ("--max-in-flight-bytes", "4194304", "--max-body-bytes", "65536")
+    with acker_serve(tmp_path_factory.mktemp("scraped"), "--redis-url", valkey_url, *bounds) as acker:
+        make_topologies(acker)
+        size = len(acker.http.get("/metrics").content)
+        with contextlib.ExitStack() as stack:
+            for _ in range(2 * 4_194_304 // size):
+                raw = stack.enter_context(RawHttp(acker.url, window=WINDOW))
+                raw.send(get("/metrics") * 200)
+            eventually_true(lambda: (given_up(acker) or 0) >= 10, within=WITHIN_S["metrics"])
+            assert "acker_roots_pending" in acker.http.get("/metrics").text
+
+
+def given_up(acker: AckerProcess) -> float | None:
+    return read(acker.http.get("/metrics").text).value("acker_overloaded_total", reason="answer_bytes")
 
 
 def metric(acker: AckerProcess, name: str) -> float | None:

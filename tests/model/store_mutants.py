@@ -44,6 +44,7 @@ SPOUTS = "tests/integration/topologies/test_spouts.py::"
 SWEEPING = "tests/model/test_sweep.py::"
 STAMPS = "tests/integration/topologies/test_stamps.py::"
 TABLE = "tests/model/test_table.py::"
+TEXT = "tests/integration/monitoring/test_metrics_text.py::"
 TICK = "tests/model/test_tick.py::"
 TICKS = "tests/integration/roots/test_ticks.py::"
 TIME = "tests/integration/roots/test_time.py::"
@@ -523,6 +524,8 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("a shard that has more is asked again", "passed is None or not given.more", "True", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
     ("a shard has no more behind the last cursor of a page", " and len(items) == len(found)", "", PAGES + "test_a_read_up_to_a_cursor_asks_a_shard_no_further"),
+    ("a text is written an interval after the one before", None, "", TEXT + "test_a_text_is_written_once_an_interval_for_all_who_ask"),
+    ("who asks while a text is written waits for the next one, because this one may lack what they know of", None, "", TEXT + "test_a_text_shows_what_was_counted_before_it_was_asked_for"),
     ("a long poll whose key was removed reads nothing more", None, "", KEYS + "test_a_long_poll_for_completions_gets_none"),
     ("a stream whose key was removed reads nothing more", None, "", KEYS + "test_a_stream_of_completions_ends_with_the_problem"),
     ("live events whose key was removed show nothing more", None, "pass", KEYS + "test_live_events_end_with_the_problem"),

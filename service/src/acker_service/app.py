@@ -30,6 +30,7 @@ from acker_service.http.routes import (
     status,
     topologies,
 )
+from acker_service.monitoring.metrics_text import Gather
 from acker_service.settings import Role, Settings
 from acker_service.topologies.spout_status import SpoutStatusReader
 from acker_service.worker_role import egress_policy, webhook_client
@@ -39,7 +40,7 @@ def make_app(
     parts: Components,
     settings: Settings,
     stopping: asyncio.Event,
-    gather: health.Gather | None = None,
+    gather: Gather | None = None,
     shown: Mapping[str, Any] | None = None,
 ) -> Application:
     """Build the application. Setting ``stopping`` ends long polls and streams, and makes it not ready.
@@ -164,13 +165,11 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
 
 
 def _monitoring_routers(
-    parts: Components, settings: Settings, stopping: asyncio.Event, gather: health.Gather | None
+    parts: Components, settings: Settings, stopping: asyncio.Event, gather: Gather | None
 ) -> list[APIRouter]:
     """Build the routers of the index, the probes and the metrics, which every role has."""
     return [
         health.make_index_router(serves_contract=settings.role is not Role.WORKER),
         health.make_router(readiness=parts.readiness, expiry=parts.expiry, stopping=stopping),
-        health.make_metrics_router(
-            monitor=parts.monitor, backpressure=parts.backpressure, metrics=parts.metrics, gather=gather
-        ),
+        health.make_metrics_router(text=parts.metrics_text, gather=gather),
     ]

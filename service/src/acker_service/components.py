@@ -19,6 +19,7 @@ from acker_service.metrics.metrics import Metrics
 from acker_service.monitoring.ages import AgeReader
 from acker_service.monitoring.audit import AuditTrail
 from acker_service.monitoring.backpressure import Backpressure
+from acker_service.monitoring.metrics_text import MetricsText
 from acker_service.monitoring.processes import ProcessList
 from acker_service.monitoring.readiness import Readiness
 from acker_service.monitoring.recording import HistoryReader, HistoryRecorder, TotalsReader
@@ -104,6 +105,7 @@ class Components:
             mailbox_max=mailbox_max,
             early_max_bytes=early_max_bytes,
         )
+        self.metrics_text = MetricsText(self.monitor, self.backpressure, self.metrics)
         self.applier = Applier(
             self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
         )

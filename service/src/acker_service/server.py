@@ -22,9 +22,9 @@ from acker_service.http.certificate import Certificate
 from acker_service.http.connection import Connection, limited
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
-from acker_service.http.routes.health import Gather
 from acker_service.http.tls import encrypted
 from acker_service.metrics.instruments import HttpMetrics
+from acker_service.monitoring.metrics_text import Gather
 from acker_service.settings import Role, Settings, setting
 from acker_service.signals import GRACE_S, cancel_start_on_signals, handled, stop_line
 from acker_service.worker_role import Worker

@@ -15,7 +15,9 @@ from acker_service.http.problems import respond
 from acker_service.metrics.instruments import ANSWER_BYTES, BODY_BYTES, IN_FLIGHT, WAITING, HttpMetrics
 
 UNLIMITED_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
-"""Probes and scrapes are answered under any load: otherwise the process would be killed just when it is needed."""
+"""Probes and scrapes are answered under any load: otherwise the process would be killed just when it is needed.
+
+Their answers count as those of others do while the client has not taken them."""
 
 FLOW = "acker.flow"
 """The key in a request's scope that holds the flow control of its connection."""
@@ -147,10 +149,12 @@ class LoadShedding:
         flow: PipelineFlowControl | None = scope.get(FLOW)
         if flow is not None and flow.write_paused:
             await flow.drain()
+        load = self._load
         if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
             await self._app(scope, receive, send)
+            if flow is not None and flow.write_paused:
+                await load.unread.taken(flow)
             return
-        load = self._load
         capacity, reason = (load.waiting, WAITING) if waits(scope) else (load.in_flight, IN_FLIGHT)
         try:
             capacity.acquire()

@@ -5,6 +5,7 @@ registry of its own, so that two ackers in one process count apart. What Redis i
 """
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector
@@ -25,6 +26,34 @@ from acker_service.metrics.snapshots import encode_snapshot, merge_snapshots
 from acker_service.metrics.store_collector import StoreStats, families
 
 LIMIT: Final = "acker_limit"
+
+
+class Form(StrEnum):
+    """A form of a scrape, by its media type without parameters."""
+
+    TEXT = "text/plain"
+    OPENMETRICS = "application/openmetrics-text"
+
+    @property
+    def content_type(self) -> str:
+        """What an answer in this form says of it."""
+        return _ENCODERS[self][1]
+
+
+_ENCODERS = {form: choose_encoder(form.value) for form in Form}
+
+
+def choose_form(accept: str) -> Form:
+    """Return the form that the value of an Accept header prefers.
+
+    Each has one version and one escaping, whatever is asked for: no name here needs one, and whoever asks could have
+    the text written anew for each of them.
+    """
+    try:
+        content_type = choose_encoder(accept)[1]
+    except (TypeError, ValueError):  # the library does not expect a malformed version in `Accept`
+        return Form.TEXT
+    return Form.OPENMETRICS if content_type.startswith(Form.OPENMETRICS) else Form.TEXT
 
 
 class Metrics:
@@ -50,21 +79,15 @@ class Metrics:
         """Encode what this process has counted, for `merge_snapshots` in another process."""
         return encode_snapshot(self._registry.collect())
 
-    def write(
-        self, accept: str, stats: StoreStats | None, snapshots: Iterable[bytes] | None = None
-    ) -> tuple[bytes, str]:
-        """Write a scrape as Prometheus's text or as OpenMetrics, whichever ``accept`` prefers; gives body and type.
+    def write(self, form: Form, stats: StoreStats | None, snapshots: Iterable[bytes] | None = None) -> bytes:
+        """Write a scrape.
 
         ``stats`` None: the store does not answer. ``snapshots`` are those of all processes that serve one address, this
         one included; without any, this process serves alone.
         """
-        scrape = _Scrape(list(self._registry.collect()) if snapshots is None else merge_snapshots(snapshots), stats)
-        try:
-            encode, content_type = choose_encoder(accept)
-            return encode(scrape), content_type
-        except (TypeError, ValueError):  # the library does not expect a malformed version in `Accept`
-            encode, content_type = choose_encoder("")
-            return encode(scrape), content_type
+        counted = list(self._registry.collect()) if snapshots is None else merge_snapshots(snapshots)
+        encode, _ = _ENCODERS[form]
+        return encode(_Scrape(counted, stats))
 
 
 class _Scrape(Collector):

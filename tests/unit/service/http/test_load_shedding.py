@@ -154,10 +154,10 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def leave_unread(busy: Busy, flow: Flow) -> "asyncio.Task[httpx.Response]":
+async def leave_unread(busy: Busy, flow: Flow, path: str = "/work") -> "asyncio.Task[httpx.Response]":
     """Ask for an answer, and take nothing of it."""
     busy.go.clear()
-    unread = asyncio.create_task(client_on(busy, flow).get("/work"))
+    unread = asyncio.create_task(client_on(busy, flow).get(path))
     await busy.entered.get()
     flow.pause_writing()
     busy.go.set()
@@ -199,6 +199,16 @@ async def test_unread_answers_hold_so_many_bytes_and_the_one_that_waits_longest_
     assert not again.is_given_up
     again.resume_writing()
     await last
+
+
+async def test_unread_answers_to_whoever_watches_the_process_hold_as_many_bytes_with_the_others():
+    paths = ("/metrics", "/work", "/readyz", "/metrics", "/livez")
+    busy, flows = Busy(max_in_flight_bytes=100), [Flow(unsent=50) for _ in paths]
+    unread = [await leave_unread(busy, flow, path) for flow, path in zip(flows, paths, strict=True)]
+    assert [flow.is_given_up for flow in flows] == [True, True, True, False, False]
+    for flow in flows:
+        flow.resume_writing()
+    assert all(answer.is_success for answer in await asyncio.gather(*unread))
 
 
 async def test_what_a_client_has_taken_meanwhile_is_not_counted():

@@ -1,7 +1,7 @@
 """Tests how the metrics of several processes are added up."""
 
 import pytest
-from acker_service.metrics.metrics import Metrics
+from acker_service.metrics.metrics import Form, Metrics
 from acker_service.metrics.snapshots import process_snapshot, retain_counts
 
 from tests.support.exposition import Exposition, read
@@ -18,8 +18,7 @@ def process(*, requests: int, seconds: float, in_flight: int) -> Metrics:
 
 
 def merged(*snapshots: bytes) -> Exposition:
-    body, _ = Metrics().write("", None, snapshots)
-    return read(body.decode())
+    return read(Metrics().write(Form.TEXT, None, snapshots).decode())
 
 
 ONE = process(requests=3, seconds=0.004, in_flight=2)
@@ -33,9 +32,8 @@ def test_a_process_alone_shows_the_same_with_and_without_a_snapshot() -> None:
     def lines(body: bytes) -> list[str]:
         return [line for line in body.decode().splitlines() if "process_" not in line]
 
-    for accept in ("", "application/openmetrics-text; version=1.0.0"):
-        alone, kind = ONE.write(accept, None)
-        assert (lines(ONE.write(accept, None, [ONE.snapshot()])[0]), kind) == (lines(alone), kind)
+    for form in Form:
+        assert lines(ONE.write(form, None, [ONE.snapshot()])) == lines(ONE.write(form, None))
 
 
 def test_counters_histograms_and_gauges_are_added() -> None:

@@ -1,7 +1,7 @@
 """Routes of the index, of the probes and of the metrics."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 from acker_protocol.errors import StoreUnavailable
@@ -9,16 +9,11 @@ from fastapi import APIRouter, Request, Response
 
 from acker_service import VERSION
 from acker_service.http.auth import has_key
-from acker_service.http.head import Router, end_head, is_head
-from acker_service.metrics.metrics import Metrics
-from acker_service.metrics.store_collector import StoreStats
-from acker_service.monitoring.backpressure import Backpressure
+from acker_service.http.head import Router, end_head
+from acker_service.metrics.metrics import choose_form
+from acker_service.monitoring.metrics_text import Gather, MetricsText
 from acker_service.monitoring.readiness import Readiness
-from acker_service.monitoring.snapshot import StoreMonitor
 from acker_service.roots.expiry import RootExpiry
-
-Gather = Callable[[bytes], Awaitable[Sequence[bytes]]]
-"""Takes a snapshot of this process's metrics, and gives those of all processes that serve its address."""
 
 CHECK_TIMEOUT_S = 1.0
 
@@ -66,23 +61,16 @@ def make_router(*, readiness: Readiness, expiry: RootExpiry, stopping: asyncio.E
     return router
 
 
-def make_metrics_router(
-    *, monitor: StoreMonitor, backpressure: Backpressure, metrics: Metrics, gather: Gather | None = None
-) -> APIRouter:
+def make_metrics_router(*, text: MetricsText, gather: Gather | None = None) -> APIRouter:
     """Build the route of the metrics; ``gather`` None: this process serves alone."""
     router = Router(tags=["health"])
 
     @router.get("/metrics", name="metrics", response_class=Response)
     async def write_metrics(request: Request) -> Response:
         """Return all metrics, as Prometheus's text or as OpenMetrics; without a store, those of the acker only."""
-        accept = ",".join(request.headers.getlist("accept"))
-        if is_head(request):
-            _, media_type = metrics.write(accept, stats=None, snapshots=())
-            end_head(request, media_type=media_type)
-        stats = await _store_stats(monitor, backpressure)
-        snapshots = None if gather is None else await gather(metrics.snapshot())
-        body, content_type = await asyncio.to_thread(metrics.write, accept, stats, snapshots)
-        return Response(body, headers={"Content-Type": content_type})
+        form = choose_form(",".join(request.headers.getlist("accept")))
+        end_head(request, media_type=form.content_type)
+        return Response(await text.read(form, gather), headers={"Content-Type": form.content_type})
 
     return router
 
@@ -93,17 +81,3 @@ async def _check(check: Coroutine[Any, Any, bool]) -> bool:
         return await asyncio.wait_for(check, CHECK_TIMEOUT_S)
     except (TimeoutError, StoreUnavailable):
         return False
-
-
-async def _store_stats(monitor: StoreMonitor, backpressure: Backpressure) -> StoreStats | None:
-    """Return the statistics of the store as of the latest snapshot; None if it does not answer. Never raises."""
-    snapshot = await monitor.latest()
-    if snapshot is None:
-        return None
-    return StoreStats(
-        used_bytes=snapshot.used_bytes,
-        max_bytes=snapshot.max_bytes,
-        is_full=backpressure.is_store_full,
-        worker_seen=snapshot.worker_seen,
-        topologies={topology.name: counts.topology_stats for topology, counts in snapshot.topologies},
-    )
