@@ -18,7 +18,7 @@ CLIENT = """
     RetriesExhausted BatchError OperationsLost BufferFull
     ServiceError InvalidRequest Unauthorized Forbidden NotFound UnknownTopology UnknownRoot UnknownSpout
     MethodNotAllowed Conflict TopologyBusy SpoutBusy AckersFixed MailboxOwned TooLarge UnsupportedMediaType
-    TooManySpouts MaxSpoutPending MailboxFull StoreFull Overloaded StoreUnavailable
+    TooManySpouts MaxSpoutPending MailboxFull TooManyStreams StoreFull Overloaded StoreUnavailable
     webhook_app __version__
 """
 

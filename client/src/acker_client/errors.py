@@ -19,7 +19,8 @@ The tree of errors (code, whether trying again helps)::
         ├── Conflict               no: AckersFixed, MailboxOwned; yes: TopologyBusy, SpoutBusy
         ├── for good               no: InvalidRequest, Unauthorized, Forbidden, MethodNotAllowed, TooLarge,
         │                          UnsupportedMediaType, TooManySpouts
-        └── for now                yes: MaxSpoutPending, MailboxFull, StoreFull, Overloaded, StoreUnavailable
+        └── for now                yes: MaxSpoutPending, MailboxFull, TooManyStreams, StoreFull, Overloaded,
+                                   StoreUnavailable
 
 `FailTuple` and `DropTuple` are no errors: a bolt raises these signals (`TupleSignal`) to end its tuple. The rows "for
 good" and "for now" are no classes; they group classes right below `ServiceError`.
@@ -47,6 +48,7 @@ from acker_protocol.errors import (
     TooLarge,
     TooManyAnchors,
     TooManySpouts,
+    TooManyStreams,
     TopologyBusy,
     Unauthorized,
     UnknownRoot,
@@ -90,6 +92,7 @@ __all__ = [
     "TooLarge",
     "TooManyAnchors",
     "TooManySpouts",
+    "TooManyStreams",
     "TopologyBusy",
     "TupleClosed",
     "TupleSignal",

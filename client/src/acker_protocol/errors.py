@@ -25,6 +25,7 @@ The tree of errors (code, HTTP status, whether a retry helps)::
         ├── TooManySpouts          too_many_spouts 422 no
         ├── MaxSpoutPending        max_spout_pending 429 yes
         ├── MailboxFull            mailbox_full 429 yes
+        ├── TooManyStreams         too_many_streams 429 yes
         ├── StoreFull              store_full 503 yes
         ├── Overloaded             overloaded 503 yes
         └── StoreUnavailable       store_unavailable 503 yes, for a write see its docstring
@@ -193,6 +194,12 @@ class MailboxFull(ServiceError):
     """The spout task's mailbox holds as many completions as it may."""
 
     code, status, title, retryable_by_default = "mailbox_full", 429, "The mailbox is full", True
+
+
+class TooManyStreams(ServiceError):
+    """The acker has as many streams of live events as it may have."""
+
+    code, status, title, retryable_by_default = "too_many_streams", 429, "Too many streams are open", True
 
 
 class StoreFull(ServiceError):

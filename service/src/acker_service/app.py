@@ -160,7 +160,12 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             max_body_bytes=max_document_bytes,
         ),
         audit.make_router(parts.audit),
-        events.make_router(monitor=parts.monitor, metrics=parts.metrics.http, stopping=stopping),
+        events.make_router(
+            monitor=parts.monitor,
+            metrics=parts.metrics.http,
+            stopping=stopping,
+            max_streams=load_limits(settings).max_event_streams,
+        ),
     ]
 
 

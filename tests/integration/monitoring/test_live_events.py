@@ -2,15 +2,20 @@
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import httpx
 import pytest
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.http.load_shedding import waits
+from acker_service.http import auth
+from acker_service.http.keys import Key, Scope, digest_of
+from acker_service.http.load_shedding import EVENTS_SHARE, waits
 from acker_service.http.routes import events
+from acker_service.http.routes.topologies import show_topology
 from acker_service.settings import Settings
 
 from tests.support.caller import Caller, init
@@ -58,6 +63,107 @@ async def test_a_stream_has_only_the_topologies_of_the_key(
         (event,) = read(await http.get("/v1/events?limit=1", headers=bearer("ack")))
         assert [topology["topology"] for topology in event["topologies"]] == ["orders"]
         assert (await http.get("/v1/events?limit=1")).status_code == 401
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """Each topology with its counts, as often as it is made into a document."""
+    made: list[tuple[Any, Any]] = []
+
+    def note(topology: Any, counts: Any) -> Document:
+        made.append((topology, counts))
+        return show_topology(topology, counts)
+
+    monkeypatch.setattr(events, "show_topology", note)
+    return made
+
+
+SETS = {
+    "one": {"t1"},
+    "two": {"t0", "t2"},
+    "the same two": {"t2", "t0"},
+    "some are gone": {"t3", "gone"},
+    "none": {"x"},
+}
+"""The topologies of keys, by their names."""
+
+
+async def test_an_event_is_written_once_for_all_streams(
+    parts: Components, api: httpx.AsyncClient, stopping: asyncio.Event, shown: list[tuple[Any, Any]]
+) -> None:
+    for n in range(4):
+        await api.put(f"/v1/topologies/t{n}")
+    app = make_app(parts, Settings(), stopping)
+    keys = [
+        Key(name=name, digest=digest_of(name), scope=Scope.ACK, topologies=frozenset(topologies))
+        for name, topologies in SETS.items()
+    ]
+    auth.install(app, [*keys, Key(name="all", digest=digest_of("all"), scope=Scope.ACK)])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+        names = [*SETS, "all"] * 10
+        answers = await asyncio.gather(
+            *(http.get("/v1/events?limit=2", headers=bearer(name), timeout=60) for name in names)
+        )
+    for name, answer in zip(names, answers, strict=True):
+        for event in read(answer):
+            found = {topology["topology"] for topology in event["topologies"]}
+            assert found == {"default", "t0", "t1", "t2", "t3"} & SETS.get(name, {"default", "t0", "t1", "t2", "t3"})
+    times = Counter((topology.name, id(counts)) for topology, counts in shown)
+    assert max(times.values()) <= 2, "of 60 streams; twice where no snapshot came within a second"
+
+
+async def test_a_key_of_one_topology_costs_what_one_costs(
+    parts: Components, api: httpx.AsyncClient, shown: list[tuple[Any, Any]]
+) -> None:
+    for n in range(4):
+        await api.put(f"/v1/topologies/t{n}")
+    live = events.LiveEvents(parts.monitor)
+    assert b'"topology":"t1"' in await live.latest(frozenset({"t1"}))
+    assert {topology.name for topology, _ in shown} == {"t1"}
+
+
+async def test_an_event_of_a_store_that_stays_away_goes_on_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Away:
+        async def latest(self) -> None:
+            return None
+
+    live, at_ms = events.LiveEvents(Away()), list[int]()  # type: ignore[arg-type]
+    monkeypatch.setattr(events, "INTERVAL_S", 0.0)
+
+    async def goes_on() -> bool:
+        event = json.loads((await live.latest(None)).split(b"data: ")[1])
+        assert event["topologies"] is None
+        at_ms.append(event["at_ms"])
+        return at_ms[-1] > at_ms[0]
+
+    await eventually(goes_on)
+
+
+async def test_so_many_streams_are_open_and_a_further_one_is_told_when_to_come_again(
+    parts: Components, stopping: asyncio.Event
+) -> None:
+    parts.start(stopping)
+    app = make_app(parts, Settings(max_waiting=2 * EVENTS_SHARE), stopping)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+        first, second = (asyncio.create_task(http.get("/v1/events?limit=10000")) for _ in range(2))
+
+        async def are_open() -> bool:
+            return parts.metrics.http.event_streams._value.get() == 2
+
+        await eventually(are_open)
+        refused = await http.get("/v1/events?limit=1")
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+        assert (refused.headers["retry-after"], refused.json()["retryable"]) == ("5", True)
+        await Caller(http).put_spout()
+        assert await Caller(http).completions(wait_ms=50) == {"completions": [], "cursor": ANY}, "others may wait"
+        first.cancel()
+
+        async def is_free() -> bool:
+            return (await http.get("/v1/events?limit=1")).status_code == 200
+
+        await eventually(is_free)
+        stopping.set()
+        assert (await second).text.endswith("retry: 1000\n\n")
 
 
 async def test_without_a_store_an_event_says_so(stopping: asyncio.Event) -> None:

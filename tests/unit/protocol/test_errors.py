@@ -26,6 +26,7 @@ CONTRACT = {
     "too_many_spouts": 422,
     "max_spout_pending": 429,
     "mailbox_full": 429,
+    "too_many_streams": 429,
     "store_full": 503,
     "overloaded": 503,
     "store_unavailable": 503,

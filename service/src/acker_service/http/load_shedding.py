@@ -26,6 +26,8 @@ DISCARDED_BODIES = 16
 
 EVENTS_PATH = "/v1/events"
 """The live events, which are always a stream."""
+EVENTS_SHARE = 20
+"""One of so many requests that may wait may be a stream of live events: each is work every second."""
 
 _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
 
@@ -46,6 +48,11 @@ class LoadLimits:
     max_connections: int = 16_384
     max_header_bytes: int = 65_536
     max_body_bytes: int = 4_194_304
+
+    @property
+    def max_event_streams(self) -> int:
+        """How many of the requests that wait may be streams of live events."""
+        return max(1, self.max_waiting // EVENTS_SHARE)
 
     @property
     def max_discarded_bytes(self) -> int:
@@ -86,6 +93,17 @@ class UnreadAnswers:
         self._limit = limit
         self._metrics = metrics
         self._waiting: dict[PipelineFlowControl, None] = {}
+
+    def counting(self, send: Send, flow: PipelineFlowControl) -> Send:
+        """Return a ``send`` that waits until the client has taken each part of a stream, or is given up."""
+
+        async def send_and_wait(message: Message) -> None:
+            await send(message)
+            # rule: a part of a stream counts as an unread answer until it is taken
+            if message.get("more_body") and flow.write_paused:
+                await self.taken(flow)
+
+        return send_and_wait
 
     async def taken(self, flow: PipelineFlowControl) -> None:
         """Wait until the client has taken the answer, or is given up."""
@@ -136,8 +154,8 @@ class LoadShedding:
     """Admits a request if there is capacity for it. Waiting requests cost little and have a limit of their own.
 
     A request uses its capacity until the client has taken the answer, all but the last 64 KiB; the next request of the
-    connection begins then. Also limits the memory of all bodies together, that of all unread answers, and the time that
-    each body takes to arrive.
+    connection begins then. Of a stream each part counts as an answer. Also limits the memory of all bodies together,
+    that of all unread answers, and the time that each body takes to arrive.
     """
 
     def __init__(self, app: ASGIApp, *, load: Load) -> None:
@@ -163,6 +181,8 @@ class LoadShedding:
             await respond(error)(scope, receive, send)
             return
         body = BoundedBody(receive, load.bytes, load.body_timeout_s, load.metrics)
+        if flow is not None:
+            send = load.unread.counting(send, flow)
         try:
             try:
                 await self._app(scope, receive if scope["method"] == "GET" else body.receive, send)

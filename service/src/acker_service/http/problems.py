@@ -21,6 +21,7 @@ from acker_service.http.request_id import HEADER, make_id
 RETRY_AFTER_MS = {
     "max_spout_pending": 200,
     "mailbox_full": 1_000,
+    "too_many_streams": 5_000,
     "store_full": 1_000,
     "overloaded": 1_000,
     "store_unavailable": 1_000,

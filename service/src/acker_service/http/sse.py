@@ -72,7 +72,7 @@ class EventStreams:
         following = self._followers.following(topology, spout_task, after, peek=peek)
         chunks = self._stream(topology.name, following, min(limit, CHUNK), check)
         first = await anext(chunks)
-        return StreamingResponse(_prepend(first, chunks), media_type=MEDIA_TYPE, headers=HEADERS)
+        return StreamingResponse(prepend(first, chunks), media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def _stream(
         self,
@@ -120,7 +120,8 @@ class EventStreams:
                 beat = loop.time() + self._heartbeat_s
 
 
-async def _prepend(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def prepend(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Put the first chunk, which was awaited so that its error is the answer, before the others again."""
     yield first
     async for chunk in chunks:
         yield chunk

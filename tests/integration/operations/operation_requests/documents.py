@@ -14,6 +14,7 @@ _SECRETS = "the base64 of a webhook's secret has its padding"
 _REASONS = "a root that timed out has a reason and a component where the acker knows them"
 _EARLY_BYTES = "early roots are bounded in bytes, too"
 _RATE = "a key may have a rate: each operation that needs a key refers to this answer"
+_LIVE = "streams of live events have a bound of their own"
 _STREAMS = "an error that ends a stream is its last event"
 CHANGED: Pieces = {
     "info": "HEAD is answered wherever GET is; a body that is not required may be left out",
@@ -30,7 +31,7 @@ CHANGED: Pieces = {
     "schemas/Completion": _REASONS,
     "schemas/Failure": _REASONS,
     "schemas/FinishedRoot": _REASONS,
-    "GET /v1/events": f"{_EARLY_BYTES}; {_STREAMS}",
+    "GET /v1/events": f"{_EARLY_BYTES}; {_STREAMS}; {_LIVE}",
     "GET /v1/topologies/{topology}/spouts/{spout_task}/completions": _STREAMS,
     "GET /v1/status": _EARLY_BYTES,
     "schemas/Store": _EARLY_BYTES,

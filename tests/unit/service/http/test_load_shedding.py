@@ -13,6 +13,7 @@ from acker_service.http.client_transport import PipelineFlowControl
 from acker_service.http.load_shedding import FLOW, BoundedBody, Capacity, LoadLimits, waits
 from acker_service.metrics.metrics import Metrics
 from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
 from starlette.types import Message
 
 pytestmark = pytest.mark.anyio
@@ -51,8 +52,10 @@ class Busy:
         self.app = FastAPI()
         self.go = asyncio.Event()
         self.entered = asyncio.Queue[str]()
+        self.ended = asyncio.Event()
         for path in ("/work", "/livez", "/readyz", "/metrics", "/spouts/orders/completions"):
             self.app.add_api_route(path, self.work, methods=["GET", "POST"])
+        self.app.add_api_route("/v1/events", self.stream)
         load_shedding.install(self.app, limits=LoadLimits(**limits), metrics=Metrics().http)
         problems.install(self.app)
 
@@ -61,6 +64,15 @@ class Busy:
         self.entered.put_nowait(request.url.path)
         await self.go.wait()
         return str(len(body))
+
+    async def stream(self) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            self.entered.put_nowait("/v1/events")
+            await self.go.wait()
+            yield b"part"
+            await self.ended.wait()
+
+        return StreamingResponse(parts())
 
 
 @contextlib.asynccontextmanager
@@ -208,6 +220,17 @@ async def test_unread_answers_to_whoever_watches_the_process_hold_as_many_bytes_
     assert [flow.is_given_up for flow in flows] == [True, True, True, False, False]
     for flow in flows:
         flow.resume_writing()
+    assert all(answer.is_success for answer in await asyncio.gather(*unread))
+
+
+async def test_a_part_of_a_stream_that_is_not_read_holds_as_many_bytes_with_the_others():
+    busy, paths = Busy(max_in_flight_bytes=100), ("/v1/events", "/v1/events", "/work", "/v1/events")
+    flows = [Flow(unsent=50) for _ in paths]
+    unread = [await leave_unread(busy, flow, path) for flow, path in zip(flows, paths, strict=True)]
+    assert [flow.is_given_up for flow in flows] == [True, True, False, False]
+    for flow in flows:
+        flow.resume_writing()
+    busy.ended.set()
     assert all(answer.is_success for answer in await asyncio.gather(*unread))
 
 

@@ -49,6 +49,7 @@ OWN_ERRORS = {
     "rotate_secret": {"spout_busy"},
     "resume_callback": {"spout_busy"},
     "list_roots": {"unknown_spout"},
+    "stream_events": {"too_many_streams"},
     "pause_callback": {"spout_busy"},
     "get_root": {"unknown_root"},
     "get_tree": {"unknown_root"},
