@@ -51,6 +51,7 @@ TICKS = "tests/integration/roots/test_ticks.py::"
 TIME = "tests/integration/roots/test_time.py::"
 TOPOLOGIES = "tests/integration/topologies/test_topologies.py::"
 TREE = "tests/unit/protocol/test_tree.py::"
+TWINS = "tests/integration/topologies/test_same_incarnation.py::"
 TRIPS = "tests/integration/delivery/test_trips.py::"
 TURNS = "tests/integration/operations/test_batcher.py::"
 
@@ -532,6 +533,9 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("live events whose key was removed show nothing more", None, "pass", KEYS + "test_live_events_end_with_the_problem"),
     ("an event is written once for all streams that show the same topologies", "written.is_over(snapshot)", "True", LIVE + "test_an_event_is_written_once_for_all_streams"),
     ("a part of a stream counts as an unread answer until it is taken", None, "pass", "tests/unit/service/http/test_load_shedding.py::test_a_part_of_a_stream_that_is_not_read_holds_as_many_bytes_with_the_others"),
+    ("topologies that have the same stamp share no read", "*mailbox", "*mailbox[1:]", TWINS + "test_each_reads_its_own_completions"),
+    ("a round trip reads from one topology, though others may have the same stamp", "key[:2] == (topology.name, topology.stamp)", "True", TWINS + "test_each_reads_its_own_completions"),
+    ("topologies that have the same incarnation wake no readers of each other", "topology.id", "('', topology.incarnation)", TWINS + "test_each_is_woken_by_its_own_completions"),
     ("others run while a large page is written", None, "pass", "tests/unit/service/http/test_completions.py::test_others_run_while_a_large_page_is_written"),
     ("many messages go in one round trip", "lease.max_batch", "1", "tests/integration/delivery/test_pubsub.py::test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order"),
     ("a run is cut within an entry", "replace(entry, completions=entry.completions.split(max(0, count))[0])", "entry", READING + "test_a_run_is_cut_behind_so_many_or_at_a_position"),

@@ -19,7 +19,7 @@ from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
-from acker_service.topologies.topology import Deletion, Topology
+from acker_service.topologies.topology import Deletion, Topology, TopologyId
 
 INTERVAL_S = 1.0
 GRACE_S = 5.0
@@ -27,8 +27,8 @@ GRACE_S = 5.0
 
 _log = logging.getLogger(__name__)
 
-Mailbox = tuple[str, int]
-"""The incarnation of a topology and the index of a spout task."""
+Mailbox = tuple[TopologyId, int]
+"""A topology and the index of a spout task."""
 
 
 class DeliveryWorkers(PeriodicTask):
@@ -64,9 +64,9 @@ class DeliveryWorkers(PeriodicTask):
 
     async def run_for(self, topology: Topology) -> None:
         """End the workers of a topology whose callback changed, and start those that are missing."""
-        wanted = {(topology.incarnation, spout.index): spout for spout in await self._with_active_callback(topology)}
+        wanted = {(topology.id, spout.index): spout for spout in await self._with_active_callback(topology)}
         for mailbox, (worker, task) in list(self._running.items()):
-            if task.done() or (mailbox[0] == topology.incarnation and wanted.get(mailbox) != worker.spout):
+            if task.done() or (mailbox[0] == topology.id and wanted.get(mailbox) != worker.spout):
                 await self._end(mailbox)
         for mailbox in wanted.keys() - self._running.keys():
             self._start(mailbox, topology, wanted[mailbox])

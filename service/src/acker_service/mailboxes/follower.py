@@ -40,7 +40,7 @@ class ReadCoalescer:
 
     def __init__(self, mailboxes: MailboxReader) -> None:
         self._mailboxes = mailboxes
-        self._pending: dict[tuple[Stamp, int, str, int, str, bool], _PendingRead] = {}
+        self._pending: dict[tuple[str, Stamp, int, str, int, str, bool], _PendingRead] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(self, topology: Topology, request: ReadRequest) -> ReadResult:
@@ -49,7 +49,9 @@ class ReadCoalescer:
         if not self._pending:
             loop.call_soon(self._send)
         until = request.until.encode() if request.until else ""
-        key = (topology.stamp, request.spout.index, request.cursor.encode(), request.limit, until, request.peek)
+        mailbox, cursor = (topology.name, topology.stamp, request.spout.index), request.cursor.encode()
+        # rule: topologies that have the same stamp share no read
+        key = (*mailbox, cursor, request.limit, until, request.peek)
         pending = self._pending.setdefault(key, _PendingRead(topology, request))
         result: asyncio.Future[ReadResult] = loop.create_future()
         pending.results.append(result)
@@ -69,7 +71,8 @@ class ReadCoalescer:
         """Take the oldest read, and as many others of its topology as fit into one round trip."""
         topology = next(iter(self._pending.values())).topology
         max_reads = max(1, CALLS_PER_ROUND_TRIP // len(topology.shards))
-        same = (key for key, pending in self._pending.items() if pending.topology.stamp == topology.stamp)
+        # rule: a round trip reads from one topology, though others may have the same stamp
+        same = (key for key in self._pending if key[:2] == (topology.name, topology.stamp))
         return [self._pending.pop(key) for key in list(islice(same, max_reads))]
 
     async def _run(self, reads: list[_PendingRead]) -> None:

@@ -21,7 +21,7 @@ from acker_service.redis.errors import PermissionDenied
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
-from acker_service.topologies.topology import Topology
+from acker_service.topologies.topology import Topology, TopologyId
 
 POLL_INTERVAL_S = 1.0
 DENIED_INTERVAL_S = 60.0
@@ -33,8 +33,8 @@ KEEP_SUBSCRIBED_S = 60.0
 MAX_INDEXES = 1_000
 """A poll names so many mailboxes at most: Lua unpacks them."""
 
-Mailbox = tuple[str, int]
-"""An incarnation of a topology, and the index of a spout task."""
+Mailbox = tuple[TopologyId, int]
+"""A topology, and the index of a spout task."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,9 +50,10 @@ class MailboxNotifier:
         self._shards = shards
         self._metrics = metrics
         self._mailboxes: Wakeups[Mailbox] = Wakeups()
-        self._topologies_by_incarnation: dict[str, Topology] = {}
-        self._last_waited: dict[str, float] = {}
-        self._subscribed: set[str] = set()
+        self._topologies: dict[TopologyId, Topology] = {}
+        self._last_waited: dict[TopologyId, float] = {}
+        self._subscribed: set[TopologyId] = set()
+        self._names: dict[bytes, str] = {}
         self._resubscribe = asyncio.Event()
         self._last_entries: dict[Mailbox, object] = {}
         self._hinted: set[Mailbox] = set()
@@ -61,11 +62,12 @@ class MailboxNotifier:
     @contextlib.contextmanager
     def waiting(self, topology: Topology, spout: Spout) -> Iterator[Wakeup]:
         """Return a wakeup that new completions of a spout task trigger."""
-        self._topologies_by_incarnation[topology.incarnation] = topology
-        self._last_waited[topology.incarnation] = asyncio.get_running_loop().time()
-        if topology.incarnation not in self._subscribed:
+        self._topologies[topology.id] = topology
+        self._last_waited[topology.id] = asyncio.get_running_loop().time()
+        if topology.id not in self._subscribed:
             self._resubscribe.set()
-        with self._mailboxes.waiting((topology.incarnation, spout.index)) as wakeup:
+        # rule: topologies that have the same incarnation wake no readers of each other
+        with self._mailboxes.waiting((topology.id, spout.index)) as wakeup:
             yield wakeup
 
     def wake_all(self) -> None:
@@ -85,14 +87,15 @@ class MailboxNotifier:
     async def _listen(self) -> None:
         """Listen to all topologies with waiting readers, until a reader waits for a topology without a subscription."""
         self._resubscribe.clear()
-        self._subscribed = set(self._topologies_by_incarnation)
-        channels = [
-            channel
-            for topology in self._topologies_by_incarnation.values()
+        self._subscribed = set(self._topologies)
+        names = {
+            channel: topology.name
+            for topology in self._topologies.values()
             for channel in hint_channels(topology.name, topology.layout.shards)
-        ]
+        }
+        self._names = {channel.encode(): name for channel, name in names.items()}
         resubscribe = asyncio.create_task(self._wait_for_resubscribe())
-        listening = asyncio.create_task(self._redis.listen(channels, self._on_message))
+        listening = asyncio.create_task(self._redis.listen(list(names), self._on_message))
         try:
             await asyncio.wait((resubscribe, listening), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -105,58 +108,55 @@ class MailboxNotifier:
     async def _wait_for_resubscribe(self) -> None:
         await self._resubscribe.wait()
 
-    def _on_message(self, message: bytes) -> None:
-        mailbox = decode_hint(message)
-        if mailbox is None:
+    def _on_message(self, channel: bytes, message: bytes) -> None:
+        hint = decode_hint(message)
+        if hint is None:
             return  # published by another program
         self._metrics.hints.inc()
+        incarnation, index = hint
+        mailbox = (self._names[channel], incarnation), index
         self._hinted.add(mailbox)
         self._mailboxes.wake(mailbox)
 
     async def _poll(self) -> None:
         """Read the newest entries of all mailboxes with waiting readers once."""
-        waited: dict[str, list[int]] = {}
-        for incarnation, index in self._mailboxes:
-            waited.setdefault(incarnation, []).append(index)
+        waited: dict[TopologyId, list[int]] = {}
+        for topology, index in self._mailboxes:
+            waited.setdefault(topology, []).append(index)
         self._unsubscribe_idle(waited)
         before, self._last_entries = self._last_entries, {}
         hinted, self._hinted = self._hinted, set()
-        for incarnation, indexes in waited.items():
+        for topology, indexes in waited.items():
             with contextlib.suppress(ServiceError):
-                self._last_entries |= await self._read_last_entries(incarnation, indexes)
+                self._last_entries |= await self._read_last_entries(topology, indexes)
         for mailbox, entries in self._last_entries.items():
             if before.get(mailbox, ()) != entries:
                 self._count_missed(mailbox, before, hinted | self._hinted)
                 self._mailboxes.wake(mailbox)
         self._metrics.sweeps.inc()
 
-    def _unsubscribe_idle(self, waited: Iterable[str]) -> None:
+    def _unsubscribe_idle(self, waited: Iterable[TopologyId]) -> None:
         """Unsubscribe late: between two polls a reader is briefly not waiting."""
         now = asyncio.get_running_loop().time()
         self._last_waited.update(dict.fromkeys(waited, now))
-        self._last_waited = {
-            incarnation: at for incarnation, at in self._last_waited.items() if now - at <= KEEP_SUBSCRIBED_S
-        }
-        self._topologies_by_incarnation = {
-            incarnation: topology
-            for incarnation, topology in self._topologies_by_incarnation.items()
-            if incarnation in self._last_waited
-        }
+        self._last_waited = {id_: at for id_, at in self._last_waited.items() if now - at <= KEEP_SUBSCRIBED_S}
+        self._topologies = {id_: topology for id_, topology in self._topologies.items() if id_ in self._last_waited}
 
     def _count_missed(self, mailbox: Mailbox, before: Container[object], hinted: Container[object]) -> None:
         """Count new entries that came without a hint. Skip a mailbox's first poll: its entries may be old."""
         if mailbox in before and mailbox not in hinted:
             self._metrics.hints_missed.inc()
 
-    async def _read_last_entries(self, incarnation: str, indexes: Sequence[int]) -> dict[Mailbox, object]:
+    async def _read_last_entries(self, id_: TopologyId, indexes: Sequence[int]) -> dict[Mailbox, object]:
         """Return the newest entries of mailboxes; None where the topology is deleted, which wakes readers too."""
         found: list[object] = []
         try:
-            topology = await self._registry.get(self._topologies_by_incarnation[incarnation].name)
-            while topology.incarnation == incarnation and len(found) < len(indexes):
+            name, _ = id_
+            topology = await self._registry.get(name)
+            while topology.id == id_ and len(found) < len(indexes):
                 call = functions.mailboxes.last_entries(indexes[len(found) : len(found) + MAX_INDEXES])
                 topology, shards = await self._shards.call_all(topology, call)
                 found.extend(zip(*shards, strict=True))
         except NotFound:
             found = []
-        return {(incarnation, index): entries for index, entries in itertools.zip_longest(indexes, found)}
+        return {(id_, index): entries for index, entries in itertools.zip_longest(indexes, found)}

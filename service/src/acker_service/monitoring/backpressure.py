@@ -16,7 +16,7 @@ from acker_service.monitoring.snapshot import StoreMonitor, fullest, memory_rati
 from acker_service.redis.requirements import ServerRequirements
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stats import StatsReader
-from acker_service.topologies.topology import Topology
+from acker_service.topologies.topology import Topology, TopologyId
 
 REFRESH_INTERVAL_S = 1.0
 # rule: memory is full from nine tenths on
@@ -28,8 +28,8 @@ OVER_EARLY = 1.25
 """What early roots take at most, as a multiple of what they may: fails of stored ones are not refused beyond it."""
 ADVICE = "its memory is full; raise maxmemory, or read and release completions"
 
-_Counted = tuple[str, Mapping[int, int]]
-"""The incarnation of a topology, and what the mailboxes of its spout tasks hold, by index."""
+_Counted = tuple[TopologyId, Mapping[int, int]]
+"""A topology, and what the mailboxes of its spout tasks hold, by index."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Backpressure:
         self._requirements = requirements
         self._mailbox_max = mailbox_max
         self._early_max_bytes = self.early_max_bytes = early_max_bytes
-        self._recently_full: set[tuple[str, int]] = set()
+        self._recently_full: set[tuple[TopologyId, int]] = set()
         self.is_store_full = False
         self._task: asyncio.Task[None] | None = None
 
@@ -73,7 +73,7 @@ class Backpressure:
 
     def was_full(self, topology: Topology, index: int) -> bool:
         """Whether the mailbox of a spout task was full lately; `full_mailboxes` says whether it is."""
-        return (topology.incarnation, index) in self._recently_full
+        return (topology.id, index) in self._recently_full
 
     async def full_mailboxes(self, topology: Topology, indexes: Iterable[int]) -> set[int]:
         """Return those spout tasks whose mailbox is full: counts again those whose mailbox was full lately."""
@@ -93,7 +93,7 @@ class Backpressure:
         together = await self._count_together(names)
         apart = await asyncio.gather(*(self._count(name) for name in names if name not in together))
         counted = [*together.values(), *(found for found in apart if found is not None)]
-        seen = {incarnation for incarnation, _ in counted}
+        seen = {topology for topology, _ in counted}
         unseen = {mailbox for mailbox in self._recently_full if mailbox[0] not in seen}
         self._recently_full = unseen | set(self._full(counted))
 
@@ -113,20 +113,20 @@ class Backpressure:
         cached = [topology for name in names if (topology := self._registry.cached(name))]
         with contextlib.suppress(ServiceError):
             stored = await self._stats.read_all_stored(cached)
-            return {it.name: (it.incarnation, stored[it.name]) for it in cached if it.name in stored}
+            return {it.name: (it.id, stored[it.name]) for it in cached if it.name in stored}
         return {}
 
     async def _count(self, name: str) -> _Counted | None:
         """Count what mailboxes of a topology hold; None if it is deleted meanwhile, or its servers do not answer."""
         with contextlib.suppress(ServiceError):
             topology = await self._registry.get(name)
-            return topology.incarnation, await self._stats.read_stored(topology)
+            return topology.id, await self._stats.read_stored(topology)
         return None
 
-    def _full(self, counted: Iterable[_Counted]) -> Iterator[tuple[str, int]]:
-        for incarnation, stored in counted:
+    def _full(self, counted: Iterable[_Counted]) -> Iterator[tuple[TopologyId, int]]:
+        for topology, stored in counted:
             # rule: a mailbox is suspected from its bound on
-            yield from ((incarnation, index) for index, count in stored.items() if count >= self._mailbox_max)
+            yield from ((topology, index) for index, count in stored.items() if count >= self._mailbox_max)
 
 
 def early_part(max_bytes: int, memories: Iterable[Mapping[str, Any]], *, topologies: int) -> int:

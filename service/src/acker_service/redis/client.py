@@ -191,8 +191,8 @@ class RedisClient:
                 return True
         return False
 
-    async def listen(self, channels: Sequence[str], on_message: Callable[[bytes], None]) -> None:
-        """Pass on what is published on shard channels until cancelled, or until a server ends it.
+    async def listen(self, channels: Sequence[str], on_message: Callable[[bytes, bytes], None]) -> None:
+        """Pass on what is published on shard channels, with the channel, until cancelled or until a server ends it.
 
         Raises `StoreUnavailable` when a connection ends or keys move to other servers.
         """

@@ -98,16 +98,18 @@ class Node:
         with as_problems():
             return await rights.missing(self._redis, commands)
 
-    async def listen(self, channels: Sequence[str], on_message: Callable[[bytes], None]) -> None:
-        """Pass on what is published on shard channels, on a connection of its own, until cancelled.
+    async def listen(self, channels: Sequence[str], on_message: Callable[[bytes, bytes], None]) -> None:
+        """Pass on what is published on shard channels, each with its channel, until cancelled.
+
+        It has a connection of its own.
 
         Raises `StoreUnavailable` when the connection ends or a channel goes to another server.
         """
         redis = Redis(connection_pool=_pool(self.url, 1, None))
         try:
             async with contextlib.aclosing(_published(redis, channels)) as messages:
-                async for message in messages:
-                    on_message(message)
+                async for channel, message in messages:
+                    on_message(channel, message)
         finally:
             await redis.aclose(close_connection_pool=True)
 
@@ -172,7 +174,7 @@ async def probe(url: str, *command: Argument) -> Any:
         await redis.aclose(close_connection_pool=True)
 
 
-async def _published(redis: Redis, channels: Sequence[str]) -> AsyncGenerator[bytes, None]:
+async def _published(redis: Redis, channels: Sequence[str]) -> AsyncGenerator[tuple[bytes, bytes], None]:
     with as_problems():
         pubsub = redis.pubsub()
         for channel in channels:  # one at a time: those of several slots may not be named together
@@ -181,7 +183,7 @@ async def _published(redis: Redis, channels: Sequence[str]) -> AsyncGenerator[by
             if message["type"] == "sunsubscribe":
                 raise StoreUnavailable("a channel went to another server")
             if message["type"] == "smessage":
-                yield message["data"]
+                yield message["channel"], message["data"]
 
 
 def server_name(url: str) -> str:

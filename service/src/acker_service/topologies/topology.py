@@ -29,6 +29,10 @@ class Deletion(StrEnum):
     DELETING = "deleting"
 
 
+TopologyId = tuple[str, str]
+"""The name and the incarnation of a topology."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Topology:
     """A topology as it was last read. ``window_ms`` is how long requests are remembered, in milliseconds.
@@ -52,6 +56,14 @@ class Topology:
         The later one has the higher incarnation.
         """
         return self.stamp.incarnation
+
+    @cached_property
+    def id(self) -> TopologyId:
+        """Distinguishes it from every other topology, and from those of its name before and after it.
+
+        Topologies that are created in the same millisecond may draw the same incarnation.
+        """
+        return self.name, self.stamp.incarnation
 
     @cached_property
     def layout(self) -> Layout:
