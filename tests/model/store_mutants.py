@@ -4,6 +4,7 @@
 
 from tests.support.mutant import Mutant
 
+AUDIT = "tests/integration/monitoring/test_audit.py::"
 ANSWERS = "tests/integration/operations/test_answers.py::"
 BACKPRESSURE = "tests/unit/service/monitoring/test_early_part.py::"
 COMPLETIONS = "tests/integration/mailboxes/test_completions.py::"
@@ -536,6 +537,8 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("topologies that have the same stamp share no read", "*mailbox", "*mailbox[1:]", TWINS + "test_each_reads_its_own_completions"),
     ("a round trip reads from one topology, though others may have the same stamp", "key[:2] == (topology.name, topology.stamp)", "True", TWINS + "test_each_reads_its_own_completions"),
     ("topologies that have the same incarnation wake no readers of each other", "topology.id", "('', topology.incarnation)", TWINS + "test_each_is_woken_by_its_own_completions"),
+    ("the oldest acts of the topologies that have most of them go", " and counts[topology] > share", "", AUDIT + "test_a_topology_pushes_out_no_acts_of_one_that_has_fewer"),
+    ("an act goes after 30 days", None, "", AUDIT + "test_an_act_older_than_thirty_days_is_not_shown"),
     ("others run while a large page is written", None, "pass", "tests/unit/service/http/test_completions.py::test_others_run_while_a_large_page_is_written"),
     ("many messages go in one round trip", "lease.max_batch", "1", "tests/integration/delivery/test_pubsub.py::test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order"),
     ("a run is cut within an entry", "replace(entry, completions=entry.completions.split(max(0, count))[0])", "entry", READING + "test_a_run_is_cut_behind_so_many_or_at_a_position"),

@@ -22,6 +22,8 @@ from tests.support.redis_side import at
 
 pytestmark = pytest.mark.anyio
 
+LEAST, MOST = 1_000, 1_125
+"""Acts that are kept of all topologies together: beyond the most, those that are more than the least go."""
 HOOK = {"kind": "webhook", "url": "https://orders.example/"}
 ORDERS = "/v1/topologies/default/spouts/orders"
 
@@ -137,11 +139,72 @@ async def test_pages_are_read_newest_first(call: Caller, parts: Components) -> N
     assert read == [[4, 3], [2, 1], [0]]
 
 
+async def kept(call: Caller) -> dict[str, list[int]]:
+    """The counts of all acts that are shown, newest first, by topology."""
+    found: dict[str, list[int]] = {}
+    for act in await acts(call, limit=10_000):
+        found.setdefault(act["topology"], []).append(act["count"])
+    return found
+
+
 async def test_the_newest_thousand_are_kept_for_thirty_days(call: Caller, parts: Components) -> None:
-    for count in range(1_002):
+    for count in range(MOST):
         await parts.audit.note(entry(count))
-    assert [act["count"] for act in await acts(call, limit=10_000)] == list(range(1_001, 1, -1))
+    assert len((await kept(call))["default"]) == MOST
+    await parts.audit.note(entry(MOST))
+    assert await kept(call) == {"default": list(range(MOST, MOST - LEAST, -1))}
     assert 29.9 < await at(parts, "PTTL", keys.ACTS) / 86_400_000 <= 30
+
+
+@pytest.mark.parametrize(
+    ("noted", "left"),
+    [
+        ({"payments": 10, "orders": 2_000}, {"payments": 10}),
+        ({"orders": 2_000, "payments": 10}, {"payments": 10}),
+        ({"a": 1, "b": 300, "c": 2_000}, {"a": 1, "b": 300}),
+        ({"orders": 600, "payments": 600}, {"orders": 500, "payments": 500}),
+        ({"orders": 100, "payments": 700, "returns": 400}, {"orders": 100, "returns": 400}),
+    ],
+    ids=["the first", "the last", "the two smallest", "one of two alike", "the smaller ones"],
+)
+async def test_a_topology_pushes_out_no_acts_of_one_that_has_fewer(
+    call: Caller, parts: Components, noted: dict[str, int], left: dict[str, int]
+) -> None:
+    for topology, count in noted.items():
+        for number in range(count):
+            await parts.audit.note(entry(number, topology))
+    found = await kept(call)
+    for topology, count in left.items():
+        assert len(found[topology]) >= count
+    for topology, numbers in found.items():
+        newest = noted[topology] - 1
+        assert numbers == list(range(newest, newest - len(numbers), -1)), "the newest of each"
+    assert LEAST <= sum(map(len, found.values())) <= MOST
+
+
+async def test_of_more_topologies_than_acts_the_newest_are_kept(call: Caller, parts: Components) -> None:
+    for number in range(1_200):
+        await parts.audit.note(entry(number, f"t{number}"))
+    counts = [act["count"] for act in await acts(call, limit=10_000)]
+    assert counts == list(range(1_199, 1_199 - len(counts), -1))
+    assert LEAST <= len(counts) <= MOST
+
+
+async def test_what_an_act_says_besides_is_no_topology(call: Caller, parts: Components) -> None:
+    """Neither a spout task nor a key that is called as a topology has its share."""
+    for number in range(1_200):
+        noted = Entry(
+            act=Act.COMPLETIONS_DISCARDED,
+            topology="orders",
+            spout_task="payments",
+            count=number,
+            key="payments",
+            request_id='"topology": "payments"',
+        )
+        await parts.audit.note(noted)
+        if number < 10:
+            await parts.audit.note(entry(number, "payments"))
+    assert (await kept(call))["payments"] == list(range(9, -1, -1))
 
 
 async def test_an_act_older_than_thirty_days_is_not_shown(call: Caller, parts: Components) -> None:
@@ -149,6 +212,8 @@ async def test_an_act_older_than_thirty_days_is_not_shown(call: Caller, parts: C
     old = 1_000 * (await parts.redis.now_ms() - 31 * 86_400_000)
     await at(parts, "ZADD", keys.ACTS, old, f'{old} {{"topology": "default"}}')
     assert [act["count"] for act in await acts(call)] == [1]
+    await parts.audit.note(entry(2))
+    assert await at(parts, "ZCARD", keys.ACTS) == 2, "the next act removes it"
 
 
 async def test_a_store_that_is_away_lets_the_act_succeed_and_is_logged(

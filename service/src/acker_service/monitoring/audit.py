@@ -60,7 +60,7 @@ class ActPage:
 
 
 class AuditTrail:
-    """Notes acts, and reads the newest 1,000 of the last 30 days."""
+    """Notes acts, and reads the newest of the last 30 days: at least 1,000, of which each topology has a share."""
 
     def __init__(self, redis: RedisClient, metrics: AuditMetrics) -> None:
         self._redis = redis

@@ -4,6 +4,7 @@
 
 do
   local MAX_ACTS = 1000
+  local EXCESS_ACTS = 125
   local ACTS_MS = 30 * 86400000
   local PROCESS_MS = 10000
 
@@ -14,8 +15,42 @@ do
     return math.max(now * 1000, after)
   end
 
+  -- Gives how many acts a topology keeps, so that all together keep MAX_ACTS: what some do not need, the others share.
+  local function share_of_acts(counts)
+    local sizes, left = {}, MAX_ACTS
+    for _, count in pairs(counts) do sizes[#sizes + 1] = count end
+    table.sort(sizes)
+    for i, size in ipairs(sizes) do
+      local share = math.floor(left / (#sizes - i + 1))
+      if size > share then return share end
+      left = left - size
+    end
+    return MAX_ACTS
+  end
+
+  -- Removes all acts but MAX_ACTS once there are EXCESS_ACTS more: it reads all of them, so it does so seldom.
+  local function remove_excess_acts(key)
+    if redis.call('ZCOUNT', key, '-inf', '+inf') <= MAX_ACTS + EXCESS_ACTS then return end
+    local acts, topologies, counts = redis.call('ZRANGE', key, 0, -1), {}, {}
+    for i, act in ipairs(acts) do
+      -- no text of a caller stands before the topology
+      local topology = act:match('"topology": "([^"]*)"') or ''
+      topologies[i], counts[topology] = topology, (counts[topology] or 0) + 1
+    end
+    local share, excess, removed = share_of_acts(counts), #acts - MAX_ACTS, {}
+    for i, act in ipairs(acts) do
+      local topology = topologies[i]
+      -- rule: the oldest acts of the topologies that have most of them go
+      if #removed < excess and counts[topology] > share then
+        counts[topology] = counts[topology] - 1
+        removed[#removed + 1] = act
+      end
+    end
+    redis.call('ZREM', key, unpack(removed))
+  end
+
   --[[
-    Notes an act; keeps the newest 1000 of the last 30 days.
+    Notes an act; keeps 1000 to 1125 of the last 30 days, of each topology its newest and as many as of any other.
 
     Input   KEYS[1] acker:{topologies}::acts; ARGV[1] the act (JSON)
     Output  {'ok'}
@@ -24,8 +59,11 @@ do
     local now = clock()
     local number = string.format('%d', number_at(keys[1], now))
     redis.call('ZADD', keys[1], number, number .. ' ' .. args[1])
-    local excess = redis.call('ZRANGE', keys[1], 0, -MAX_ACTS - 1)
-    if #excess > 0 then redis.call('ZREM', keys[1], unpack(excess)) end
+    local oldest = string.format('(%d', (now - ACTS_MS) * 1000)
+    local late = redis.call('ZRANGE', keys[1], '-inf', oldest, 'BYSCORE', 'LIMIT', 0, 10)
+    -- rule: an act goes after 30 days
+    if #late > 0 then redis.call('ZREM', keys[1], unpack(late)) end
+    remove_excess_acts(keys[1])
     redis.call('PEXPIREAT', keys[1], now + ACTS_MS)
     return { 'ok' }
   end
