@@ -101,6 +101,8 @@ def authorize(key: Key, need: Scope, topology: str | None) -> None:
         raise Forbidden(f"the key {key.name} has scope {key.scope}; this needs {need}")
 
 
+_FIELD = re.compile(r"[A-Za-z_]{1,24}")
+"""The name of a field that is shown where it is unknown: one that somebody meant as a name, and that has no digit."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 Name = Annotated[str, Field(pattern=f"^{_NAME.pattern}$")]
 ALL = "*"
@@ -235,8 +237,8 @@ def parse_keys(text: bytes) -> Keys:
         keys = tuple(found.key() for found in _Document.model_validate_json(text).keys)
     except ValidationError as error:
         raise ValueError("; ".join(_describe(detail) for detail in error.errors())) from None
-    _check_unique("name", [key.name for key in keys], [key.name for key in keys])
-    _check_unique("sha256", [key.digest for key in keys], [key.name for key in keys])
+    _check_unique("name", [key.name for key in keys])
+    _check_unique("sha256", [key.digest for key in keys])
     return keys
 
 
@@ -250,12 +252,19 @@ def entry(name: str, secret: str, *, scope: str, topologies: list[str], rate: Ma
     return json.dumps(fields)
 
 
-def _check_unique(field: str, values: list[Any], names: list[str]) -> None:
+def _check_unique(field: str, values: list[Any]) -> None:
     for index, value in enumerate(values):
-        if value in values[:index]:
-            raise ValueError(f"keys.{index}.{field}: {names[index]} has the {field} of another key")
+        if (first := values.index(value)) < index:
+            raise ValueError(f"keys.{index}.{field}: keys.{first} has the same {field}")
 
 
 def _describe(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
+    where = ".".join(_shown(part) for part in error["loc"])
     return f"{where}: {error['msg']}" if where else str(error["msg"])
+
+
+def _shown(part: int | str) -> str:
+    """Return a part of an error's place: broken JSON may make a hash, or a key itself, part of the name of a field."""
+    if isinstance(part, int) or part in _Entry.model_fields or _FIELD.fullmatch(part):
+        return str(part)
+    return "(a name that is not shown)"

@@ -27,6 +27,8 @@ from acker_service.http.keys import (
     parse_keys,
 )
 from acker_service.settings import read_settings
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 ORDERS_KEY = Key(name="orders", digest=digest_of("one"), scope=Scope.SPOUT, topologies=frozenset({"orders"}))
@@ -214,10 +216,10 @@ def test_a_hash_may_be_written_in_capitals():
         (b"\xfe\xff" + text(ORDERS).decode().encode("utf-16-be"), "mark of UTF-16, big-endian: save it as UTF-8"),
         (text(ORDERS | {"name": "not a name"}), "keys.0.name"),
         (text({"name": "orders"}), "keys.0.sha256: Field required"),
-        (text(ORDERS, WATCHER | {"name": "orders"}), "keys.1.name: orders has the name of another key"),
+        (text(ORDERS, WATCHER | {"name": "orders"}), "keys.1.name: keys.0 has the same name"),
         (
             text(ORDERS, WATCHER | {"sha256": ORDERS["sha256"]}),
-            "keys.1.sha256: watcher has the sha256 of another key",
+            "keys.1.sha256: keys.0 has the same sha256",
         ),
     ],
 )
@@ -236,6 +238,61 @@ def test_a_key_written_into_the_file_by_mistake_is_not_told():
     with pytest.raises(ValueError, match="sha256") as refusal:
         parse_keys(text(ORDERS | {"sha256": "acker_secret", "key": "acker_secret"}))
     assert "acker_secret" not in str(refusal.value)
+
+
+HASH = digest_of("one").hex()
+SECRET = "acker_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"
+PIECE = 8
+"""So many characters of a hash or a key in a row are too many to be shown."""
+
+
+def shows_any(told: str, *secrets: str) -> bool:
+    pieces = {secret[at : at + PIECE] for secret in secrets for at in range(len(secret) - PIECE + 1)}
+    return any(piece in told for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        text(ORDERS | {f"sha256: {HASH}": ""}),
+        text(ORDERS | {HASH: ""}),
+        text(ORDERS | {HASH.upper(): ""}),
+        text(ORDERS | {HASH[:20]: ""}),
+        text(ORDERS | {f'sha256": "{HASH}': "", "scope": "x"}),
+        text(ORDERS, **{HASH: []}),
+        text(ORDERS | {SECRET: ""}),
+        text({HASH: ORDERS}),
+        text(HASH),
+        text(ORDERS | {"topologies": {HASH: HASH}}),
+        text(ORDERS | {"topologies": [HASH, f"{HASH} "]}),
+        text(ORDERS | {"name": HASH}, WATCHER | {"name": HASH}),
+        text(ORDERS | {"name": HASH}, WATCHER | {"sha256": HASH}),
+        text(ORDERS | {"name": f"a {HASH}", "scope": HASH}),
+        text(ORDERS)[:-1] + b', "' + HASH.encode(),
+    ],
+)
+def test_what_is_wrong_never_shows_a_hash_or_a_key_wherever_broken_json_has_put_it(broken):
+    with pytest.raises(ValueError, match=r"\S") as refusal:
+        parse_keys(broken)
+    assert not shows_any(str(refusal.value), HASH, HASH.upper(), SECRET)
+
+
+@given(st.data())
+def test_no_change_of_some_characters_makes_an_error_show_a_hash(data):
+    whole = text(ORDERS | {"name": "a"}, WATCHER).decode()
+    for _ in range(data.draw(st.integers(1, 4))):
+        at, length = data.draw(st.integers(0, len(whole))), data.draw(st.integers(0, 12))
+        whole = (
+            whole[:at]
+            + data.draw(st.sampled_from(["", '"', ",", ":", "{", "}", "[", '", "', '": "']))
+            + whole[at + length :]
+        )
+    told = ""
+    try:
+        parse_keys(whole.encode())
+    except ValueError as refusal:
+        told = str(refusal)
+    assert not shows_any(told, HASH, digest_of("two").hex())
 
 
 def test_a_fault_names_the_file(path: Path):
