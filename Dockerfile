@@ -41,8 +41,9 @@ RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
  && PYTHONHASHSEED=0 /app/bin/python -m compileall -q --invalidation-mode unchecked-hash \
         /app/lib/python*/site-packages/acker_* \
  && install -d -o 65532 -g 65532 /data
+# Without keys it answers under loopback names, as a published port is called, and IP addresses; docs/access.md says why.
 ENV PATH=/app/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
-    ACKER_HOST=0.0.0.0 ACKER_DATA_DIR=/data
+    ACKER_HOST=0.0.0.0 ACKER_ALLOWED_HOSTS=localhost ACKER_DATA_DIR=/data
 USER 65532:65532
 WORKDIR /tmp
 EXPOSE 8700

@@ -96,7 +96,7 @@ async def api(
         app = shared_application.over(parts, stopping)
     parts.start(stopping)
     transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         yield client
 
 

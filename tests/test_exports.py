@@ -16,7 +16,7 @@ CLIENT = """
     DropTuple FailTuple TupleSignal topology_of
     AckerError UsageError TupleClosed DuplicateKey TooManyAnchors ClientClosed InvalidHeader InvalidResponse
     RetriesExhausted BatchError OperationsLost BufferFull
-    ServiceError InvalidRequest Unauthorized Forbidden NotFound UnknownTopology UnknownRoot UnknownSpout
+    ServiceError InvalidRequest Unauthorized Forbidden ForbiddenOrigin NotFound UnknownTopology UnknownRoot UnknownSpout
     MethodNotAllowed Conflict TopologyBusy SpoutBusy AckersFixed MailboxOwned TooLarge UnsupportedMediaType
     TooManySpouts MaxSpoutPending MailboxFull TooManyStreams StoreFull Overloaded StoreUnavailable
     webhook_app __version__

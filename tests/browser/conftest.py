@@ -20,6 +20,9 @@ SECURITY = "Content Security Policy"
 WEBHOOKS = ("--callback-allow-cidrs", "127.0.0.0/8")
 """Webhooks may go to this machine."""
 
+REBOUND = "rebound.test"
+"""A name that the browser takes for this machine, as somebody's name server could have it."""
+
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -56,7 +59,8 @@ def browser() -> Iterator[Browser]:
         pytest.skip(missing)
     with sync_playwright() as playwright:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium has no sandbox for root
-        chromium = playwright.chromium.launch(executable_path=program, args=options)
+        rebinding = f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"
+        chromium = playwright.chromium.launch(executable_path=program, args=[*options, rebinding])
         yield chromium
         chromium.close()
 

@@ -44,6 +44,16 @@ def test_the_schema_knows_every_setting_with_the_bounds_of_the_service() -> None
             assert ours["enum"] == its["enum"], name
 
 
+def test_without_keys_the_names_of_the_service_are_answered_and_those_that_are_added(chart: Chart) -> None:
+    own = "acker,acker.acks,acker.acks.svc,acker.acks.svc.cluster.local"
+    assert settings_of(chart, "acker-api", *CASES["try"]).allowed_hosts == own
+    more = settings_of(chart, "acker-api", *CASES["try"], sets=(r"config.ACKER_ALLOWED_HOSTS=acker.example\,.corp",))
+    assert more.allowed_hosts == f"{own},acker.example,.corp"
+    named = settings_of(chart, "other-api", *CASES["try"], sets=("fullnameOverride=other",))
+    assert named.allowed_hosts.split(",")[0] == "other"
+    assert settings_of(chart, "acker-api", *CASES["plain"]).allowed_hosts == ""
+
+
 @pytest.mark.parametrize("number", [1_000_000, 2_000_000, 67_108_864_000, 1_099_511_627_776])
 @pytest.mark.parametrize("way", ["file", "set"])
 def test_large_numbers_stay_whole(chart: Chart, tmp_path: Path, number: int, way: str) -> None:

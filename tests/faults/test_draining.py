@@ -247,7 +247,7 @@ def test_a_poll_that_waits_is_answered_at_once_and_a_later_one_after_a_second(ac
     poll_ = f"{COMPLETIONS}?wait_ms={WAIT_S * 1_000}"
     assert acker.http.put(f"{DEFAULT}/spouts/orders", json={}).is_success
     with RawHttp(acker.url) as early, RawHttp(acker.url) as late:
-        early.send(f"GET {poll_} HTTP/1.1\r\nHost: acker\r\n\r\n".encode())
+        early.send(f"GET {poll_} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert late.get("/livez")[0] == 200
         stopped_at = stop(acker)
         assert early.answer()[1]["connection"] == "close"

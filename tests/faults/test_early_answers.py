@@ -118,7 +118,7 @@ def head(form: str, length: int) -> bytes:
     """Write the head of a batch whose body is too large, and whose connection is closed after it."""
     version = "HTTP/1.0" if form == "HTTP/1.0" else "HTTP/1.1"
     size = "Transfer-Encoding: chunked" if form == "chunked" else f"Content-Length: {length}"
-    lines = [f"POST {BATCH} {version}", "Host: acker", "Content-Type: application/json", KEY_LINE, CLOSE, size]
+    lines = [f"POST {BATCH} {version}", "Host: localhost", "Content-Type: application/json", KEY_LINE, CLOSE, size]
     return "\r\n".join([*lines, "", ""]).encode()
 
 

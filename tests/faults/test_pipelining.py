@@ -25,7 +25,7 @@ WAITING = 100
 
 
 def head(method: str, path: str, *headers: str) -> bytes:
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: acker", *headers, "", ""]).encode()
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
 
 
 def post(path: str, document: object, *headers: str) -> bytes:

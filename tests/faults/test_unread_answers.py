@@ -68,7 +68,7 @@ def make_topologies(acker: AckerProcess) -> None:
 
 
 def get(path: str, *headers: str) -> bytes:
-    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: acker", *headers, "", ""]).encode()
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
 
 
 PAGE = get(f"{COMPLETIONS}?limit={COMPLETED}", KEY)

@@ -45,7 +45,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _OWN_ROUTES = ("/livez", "/metrics", "/openapi.json", "/v1/topologies/{topology}/roots/{root_id}")
 """Routes that are asked beside a row."""
 TIMEOUT_S = 30.0
-_LIVEZ = b"GET /livez HTTP/1.1\r\nHost: acker\r\n\r\n"
+_LIVEZ = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 _TIMES = frozenset({"age_ms", "at_ms", "deadline_at_ms", "last_ack_at_ms"})
 _MADE_ID = re.compile(r"[0-9a-f]{16}")
 _DATE = re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT")
@@ -258,7 +258,7 @@ async def _send(connection: _Connection, row: Row, names: Names) -> tuple[bool, 
 
 
 def _head(row: Row) -> bytes:
-    lines = [f"{row.method} {row.target} HTTP/{row.version}".encode("latin-1"), b"Host: acker"]
+    lines = [f"{row.method} {row.target} HTTP/{row.version}".encode("latin-1"), b"Host: localhost"]
     return b"\r\n".join([*lines, *(name + b": " + value for name, value in row.all_headers), b"", b""])
 
 
@@ -281,7 +281,7 @@ class OverAsgi:
     async def __call__(self, row: Row, names: Names) -> Document:
         """Return the request of a row to an application as ASGI has it."""
         target, _, query = row.target.partition("?")
-        headers = [(name.lower(), value.strip(b" \t")) for name, value in [(b"host", b"acker"), *row.all_headers]]
+        headers = [(name.lower(), value.strip(b" \t")) for name, value in [(b"host", b"localhost"), *row.all_headers]]
         scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -417,7 +417,7 @@ class Asked:
 
     async def _call(self, acker: str, method: str, path: str, *headers: str, body: bytes = b"") -> tuple[int, Any]:
         """Call an acker by a key that may do everything; gives the status, and the JSON of the answer or its text."""
-        lines = [f"{method} {path} HTTP/1.1", "Host: acker", f"Authorization: Bearer {ADMIN}", *headers]
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {ADMIN}", *headers]
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}", "", ""]
         async with asyncio.timeout(TIMEOUT_S), _connected(self.urls[acker]) as connection:
             connection.send("\r\n".join(lines).encode(), body)
@@ -431,7 +431,7 @@ class Asked:
             yield
             return
         async with asyncio.timeout(TIMEOUT_S), _connected(self.urls[row.acker]) as held:
-            head = f"POST {row.held} HTTP/1.1\r\nHost: acker\r\nContent-Type: application/json\r\n"
+            head = f"POST {row.held} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             held.send(head.encode(), b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
             assert await held.continues()
             yield

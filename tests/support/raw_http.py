@@ -51,11 +51,11 @@ class RawHttp:
 
     def post(self, path: str, *headers: str, length: int) -> None:
         """Send the head of a POST, and nothing of its body."""
-        lines = [f"POST {path} HTTP/1.1", "Host: acker", "Content-Type: application/json", *headers]
+        lines = [f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *headers]
         self.send("\r\n".join([*lines, f"Content-Length: {length}", "", ""]).encode())
 
     def get(self, path: str) -> tuple[int, dict[str, str], Any]:
-        self.send(f"GET {path} HTTP/1.1\r\nHost: acker\r\n\r\n".encode())
+        self.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         return self.answer()
 
     def answer(self) -> tuple[int, dict[str, str], Any]:

@@ -38,7 +38,8 @@ class Connection:
 
     async def get(self, path: str, **headers: str) -> tuple[int, dict[str, str]]:
         """Send a GET; give the status and the headers of its answer."""
-        lines = [f"GET {path} HTTP/1.1", "Host: acker", *(f"{n.replace('_', '-')}: {v}" for n, v in headers.items())]
+        given = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        lines = [f"GET {path} HTTP/1.1", "Host: localhost", *given]
         self.writer.write("\r\n".join([*lines, "", ""]).encode())
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         return int(head[0].split()[1]), {n.lower(): v for n, v in (line.split(": ", 1) for line in head[1:-2])}

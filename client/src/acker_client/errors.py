@@ -17,8 +17,8 @@ The tree of errors (code, whether trying again helps)::
     └── ServiceError               what the service answers; codes and statuses are drawn in ``acker_protocol.errors``
         ├── NotFound               no: UnknownTopology, UnknownRoot, UnknownSpout
         ├── Conflict               no: AckersFixed, MailboxOwned; yes: TopologyBusy, SpoutBusy
-        ├── for good               no: InvalidRequest, Unauthorized, Forbidden, MethodNotAllowed, TooLarge,
-        │                          UnsupportedMediaType, TooManySpouts
+        ├── for good               no: InvalidRequest, Unauthorized, Forbidden, ForbiddenOrigin, MethodNotAllowed,
+        │                          TooLarge, UnsupportedMediaType, TooManySpouts
         └── for now                yes: MaxSpoutPending, MailboxFull, TooManyStreams, StoreFull, Overloaded,
                                    StoreUnavailable
 
@@ -33,6 +33,7 @@ from acker_protocol.errors import (
     AckersFixed,
     Conflict,
     Forbidden,
+    ForbiddenOrigin,
     InvalidHeader,
     InvalidRequest,
     MailboxFull,
@@ -74,6 +75,7 @@ __all__ = [
     "DuplicateKey",
     "FailTuple",
     "Forbidden",
+    "ForbiddenOrigin",
     "InvalidHeader",
     "InvalidRequest",
     "InvalidResponse",

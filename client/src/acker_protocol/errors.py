@@ -10,6 +10,7 @@ The tree of errors (code, HTTP status, whether a retry helps)::
         ├── InvalidRequest         invalid 422 no
         ├── Unauthorized           unauthorized 401 no
         ├── Forbidden              forbidden 403 no
+        ├── ForbiddenOrigin        forbidden_origin 403 no
         ├── NotFound               not_found 404 no
         │   ├── UnknownTopology    unknown_topology 404 no
         │   ├── UnknownRoot        unknown_root 404 no
@@ -104,6 +105,12 @@ class Forbidden(ServiceError):
     """The key's scope or topologies do not allow this."""
 
     code, status, title = "forbidden", 403, "The key does not allow this"
+
+
+class ForbiddenOrigin(ServiceError):
+    """Without keys: a web page of another origin asks, or `Host` is no name of the service."""
+
+    code, status, title = "forbidden_origin", 403, "The origin is not allowed"
 
 
 class NotFound(ServiceError):

@@ -10,12 +10,14 @@ from fastapi import APIRouter
 from acker_service import VERSION
 from acker_service.components import Components
 from acker_service.delivery.webhook_tester import WebhookTester
+from acker_service.host_names import read_hosts, read_origins
 from acker_service.http import auth, head, http_metrics, load_shedding, openapi, problems, ui
 from acker_service.http.application import Application
 from acker_service.http.exchange import Exchanges
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.operations import Operations
+from acker_service.http.origins import OriginCheck, OriginPolicy
 from acker_service.http.parameters import MAX_DOCUMENT_BYTES
 from acker_service.http.rates import Rates
 from acker_service.http.routes import (
@@ -68,6 +70,7 @@ def make_app(
         app.include_router(status.make_router(status=parts.status, settings=shown, keys_file=keys_file))
         openapi.install(app, max_batch=settings.max_batch)
         ui.install(app)
+    app.origins = OriginCheck(origin_policy(settings), app.state, parts.metrics.http)
     load = load_shedding.install(app, limits=load_limits(settings), metrics=parts.metrics.http)
     problems.install(app)
     head.install(app)
@@ -83,6 +86,15 @@ def make_app(
         app.exchanges = Exchanges(operations, load)
     parts.metrics.set_version(VERSION)
     return app
+
+
+def origin_policy(settings: Settings) -> OriginPolicy:
+    """Return whose requests are taken without keys."""
+    return OriginPolicy(
+        is_loopback=settings.is_loopback,
+        hosts=read_hosts(settings.allowed_hosts),
+        origins=read_origins(settings.allowed_origins),
+    )
 
 
 def load_limits(settings: Settings) -> LoadLimits:

@@ -18,8 +18,9 @@ from acker_protocol.wire.fields import nearest
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from acker_service.delivery.egress import read_hosts, read_networks
+from acker_service.delivery.egress import read_networks
 from acker_service.delivery.retry import read_schedule
+from acker_service.host_names import read_hosts, read_origins
 from acker_service.redis.durability import Mode, read_durability
 from acker_service.setting_errors import PREFIX, SECRET, describe, named
 
@@ -91,6 +92,12 @@ class Settings(BaseSettings):
     keys_file: Path | None = Field(default=None, description="File of API keys [none: no key is required]")
     tls_cert: Path | None = Field(default=None, description="Certificate of the address, PEM [none: without TLS]")
     tls_key: Path | None = Field(default=None, description="Key of that certificate, PEM [none: without TLS]")
+    allowed_hosts: Annotated[str, AfterValidator(_checked(read_hosts))] = Field(
+        default="", description="Names in Host that are answered without keys, besides this machine's [none]"
+    )
+    allowed_origins: Annotated[str, AfterValidator(_checked(read_origins))] = Field(
+        default="", description="Origins of web pages that may act without keys, besides the acker's own [none]"
+    )
     durability: Annotated[str, AfterValidator(_checked(read_durability))] = Field(
         default="relaxed", description="When a write counts: relaxed, fsync or replica:n"
     )
@@ -210,9 +217,14 @@ class Settings(BaseSettings):
         """Whether other processes can reach the store, and so subscribe to what is published there."""
         return self.redis_url is not None or self.store_port != 0
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs of this machine reach the listener."""
+        return _is_loopback(self.host)
+
     @model_validator(mode="after")
     def _closed_without_keys(self) -> "Settings":
-        if self.keys_file is None and not self.open and not _is_loopback(self.host):
+        if self.keys_file is None and not self.open and not self.is_loopback:
             raise ValueError(
                 f"others reach {self.host or 'all addresses'} and could use the acker: listen on 127.0.0.1 with "
                 f"{setting('host')}, name a file of keys with {setting('keys_file')}, or allow it with "

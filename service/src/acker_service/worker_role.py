@@ -1,10 +1,11 @@
 """The worker role: ticks, deletes unused spout tasks, delivers completions, records the history."""
 
 from acker_service.components import Components
-from acker_service.delivery.egress import EgressPolicy, read_hosts, read_networks
+from acker_service.delivery.egress import EgressPolicy, read_networks
 from acker_service.delivery.retry import DeliveryConfig, read_schedule
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.delivery.workers import DeliveryWorkers
+from acker_service.host_names import read_hosts
 from acker_service.monitoring.recording import HistoryTask
 from acker_service.roots.expiry import RootExpiryTask
 from acker_service.settings import Settings

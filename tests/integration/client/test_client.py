@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def acker(api: httpx.AsyncClient) -> AsyncIterator[AsyncAcker]:
-    async with AsyncAcker("http://acker", transport=api._transport, emit_timeout=2, linger=0) as acker:
+    async with AsyncAcker("http://127.0.0.1", transport=api._transport, emit_timeout=2, linger=0) as acker:
         yield acker
 
 
@@ -78,7 +78,7 @@ async def test_a_refused_init_is_placed_once_there_is_room(acker, api):
             waited.append(seconds)
             await acker.ack(tup)
 
-    other = AsyncAcker("http://acker", transport=api._transport, clock=Acking())
+    other = AsyncAcker("http://127.0.0.1", transport=api._transport, clock=Acking())
     async with other, other.spout("orders").emit(message_id="2") as root:
         root.anchor()
     assert len(waited) == 1
@@ -105,7 +105,7 @@ async def test_what_is_acked_twice_on_a_topology_that_nobody_configured_is_done_
     """On `default`, and on one that is created by its name: both have an automatic dedupe window."""
     await acker.topologies.create("fresh")
     for name in ("default", "fresh"):
-        async with AsyncAcker("http://acker", name, transport=api._transport, linger=0) as own:
+        async with AsyncAcker("http://127.0.0.1", name, transport=api._transport, linger=0) as own:
             assert (await own.topologies.get(name)).dedupe_automatic
             async with own.spout("orders").emit("42", message_timeout=3_600) as root:
                 headers = [root.anchor(key).headers() for key in ("a", "b")]

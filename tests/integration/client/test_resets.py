@@ -16,10 +16,11 @@ from acker_client._core.subscription import Disconnected
 from acker_client.asyncio._redis import AsyncRedisConnection, connect
 from acker_client.sync._redis import RedisConnection
 from acker_protocol.errors import StoreUnavailable
-from acker_service.delivery.egress import EgressPolicy, read_hosts
+from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.payload import WebhookMessage
 from acker_service.delivery.response import ResultKind
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
+from acker_service.host_names import read_hosts
 from acker_service.redis import node
 from acker_service.redis.calls import Call, nothing
 from acker_service.redis.node import Node, probe

@@ -32,7 +32,7 @@ PUBLIC = {"kind": "webhook", "url": "https://orders.example/acker"}
 async def near(parts: Components, stopping: asyncio.Event) -> AsyncIterator[Caller]:
     """Calls an acker that may post to this machine."""
     app = make_app(parts, Settings(callback_allow_cidrs="127.0.0.0/8", store_port=6_400), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         yield Caller(http)
 
 

@@ -109,7 +109,7 @@ async def test_what_is_not_there_cannot_be_rotated_nor_resumed(call: Caller, add
 def reachable(parts: Components, stopping: Any) -> httpx.AsyncClient:
     """An acker whose store others can reach."""
     app = make_app(parts, Settings(store_port=6_400), stopping)
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker")
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
 
 
 async def test_pubsub_is_refused_where_nobody_could_subscribe(call: Caller, parts: Components, stopping: Any) -> None:

@@ -69,7 +69,7 @@ NOWHERE = "redis://127.0.0.1:1"
 
 
 def client_of(app: FastAPI, **more: Any) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker", **more)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1", **more)
 
 
 def every_route() -> Iterable[RouteContext]:

@@ -37,7 +37,7 @@ async def parts(valkey_url: str) -> AsyncIterator[Components]:
 @pytest.fixture(scope="module")
 async def api(parts: Components) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app=make_app(parts, Settings(), asyncio.Event()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         yield client
 
 
@@ -200,7 +200,7 @@ async def test_a_fault_of_the_service_itself_is_a_problem_without_a_trace_of_it(
 
     monkeypatch.setattr(parts.roots, "read", broken)
     transport = httpx.ASGITransport(app=api._transport.app, raise_app_exceptions=False)  # type: ignore[attr-defined]
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         answer = await client.get("/v1/topologies/default/roots/00000000000000a1")
     assert (answer.status_code, answer.headers["content-type"]) == (500, MEDIA_TYPE)
     assert "secret" not in answer.text

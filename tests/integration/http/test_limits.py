@@ -13,7 +13,7 @@ from tests.support.waiting import eventually_true
 
 DEFAULT = "/v1/topologies/default"
 ACK = b'{"root_id": "00000000000000a1", "edge_id": "00000000000000b1"}'
-HEAD = b"GET /livez HTTP/1.1\r\nHost: acker\r\n"
+HEAD = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 MEGABYTE = 1_000_000
 CONNECTIONS = 4
 CONTINUE = "Expect: 100-continue"
@@ -91,7 +91,7 @@ def test_a_head_without_end_is_refused_long_before_it_fills_the_memory(raw, begi
 
 
 def test_trailers_without_end_are_refused(raw):
-    raw.send(f"POST {DEFAULT}/ack HTTP/1.1\r\nHost: acker\r\nContent-Type: application/json\r\n".encode())
+    raw.send(f"POST {DEFAULT}/ack HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode())
     raw.send(b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n")
     for _ in range(10):
         raw.send(b"a: ", b"x" * 100_000, b"\r\n")
@@ -112,7 +112,7 @@ def test_a_large_body_is_no_large_head(raw):
 
 
 def test_many_small_chunks_are_no_large_head(raw):
-    raw.send(f"POST {DEFAULT}/ack HTTP/1.1\r\nHost: acker\r\nContent-Type: application/json\r\n".encode())
+    raw.send(f"POST {DEFAULT}/ack HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode())
     raw.send(b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n" * 100_000)
     raw.send(f"{len(ACK):x}\r\n".encode(), ACK, b"\r\n0\r\n\r\n")
     assert raw.answer()[0] == 200

@@ -111,7 +111,7 @@ async def test_a_caller_without_the_right_hears_no_name_of_a_parameter(
 ) -> None:
     app = make_app(parts, Settings(keys_file=keys_file(tmp_path, "spout", "admin")), asyncio.Event())
     headers = {} if key is None else bearer(key)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         refused = await http.delete(f"{DEFAULT}?forse=true", headers=headers)
         assert (refused.status_code, "force" in refused.text) == (403 if key == "spout" else 401, False)
         invalid = await http.delete(f"{DEFAULT}?forse=true", headers=bearer("admin"))

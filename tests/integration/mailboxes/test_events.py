@@ -355,5 +355,5 @@ async def client(parts: Components, stopping: asyncio.Event) -> AsyncIterator[Ca
     """Speak to an application inside this process."""
     parts.start(stopping)
     transport = httpx.ASGITransport(app=make_app(parts, Settings(), stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         yield Caller(http)

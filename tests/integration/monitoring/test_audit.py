@@ -237,7 +237,7 @@ async def keyed(parts: Components, stopping: Any, tmp_path: Path) -> AsyncIterat
     """An application with a key of each scope for the topology `orders`."""
     settings = Settings(keys_file=keys_file(tmp_path, *SCOPES, topologies=["orders"]))
     transport = httpx.ASGITransport(app=make_app(parts, settings, stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         yield client
 
 

@@ -59,7 +59,7 @@ async def test_a_stream_has_only_the_topologies_of_the_key(
     for name in ("orders", "payments"):
         await api.put(f"/v1/topologies/{name}")
     app = make_app(parts, Settings(keys_file=keys_file(tmp_path, "ack", topologies=["orders"])), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         (event,) = read(await http.get("/v1/events?limit=1", headers=bearer("ack")))
         assert [topology["topology"] for topology in event["topologies"]] == ["orders"]
         assert (await http.get("/v1/events?limit=1")).status_code == 401
@@ -169,7 +169,7 @@ async def test_so_many_streams_are_open_and_a_further_one_is_told_when_to_come_a
 async def test_without_a_store_an_event_says_so(stopping: asyncio.Event) -> None:
     parts = Components("redis://127.0.0.1:1", window_ms=600_000)
     app = make_app(parts, Settings(), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         (event,) = read(await http.get("/v1/events?limit=1"))
     assert event["topologies"] is None
     await parts.close()

@@ -51,7 +51,7 @@ async def test_neither_are_they_where_the_acker_fails(
     monkeypatch.setattr(type(parts.roots), "force_fail", fails)
     monkeypatch.setattr(type(parts.applier), "apply", fails)
     transport = httpx.ASGITransport(app=make_app(parts, Settings(), asyncio.Event()), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         call = Caller(client)
         for op in (init(1, 9, message_id=MARK), fail(1, reason=MARK)):
             assert (await call.post(op)).status_code in (500, 503)

@@ -45,7 +45,7 @@ DEFAULT = "/v1/topologies/default"
 
 def client_of(parts: Components, stopping: asyncio.Event, **settings: Any) -> httpx.AsyncClient:
     app = make_app(parts, Settings(**settings), stopping)
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker")
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
 
 
 async def operations(http: httpx.AsyncClient) -> dict[tuple[str, ...], float]:
@@ -290,7 +290,7 @@ async def test_requests_are_counted_by_route_method_and_status(call: Caller) -> 
 async def test_a_fault_of_our_own_is_counted_as_500(call: Caller, parts: Components, stopping: asyncio.Event) -> None:
     parts.roots = None  # type: ignore[assignment]
     transport = httpx.ASGITransport(app=make_app(parts, Settings(), stopping), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         assert (await http.get(f"{DEFAULT}/roots/{1:016x}")).status_code == 500
         rows = (await scrape(http)).rows("acker_requests_total", "route", "status")
         assert rows["/v1/topologies/{topology}/roots/{root_id}", "500"] == 1
@@ -300,7 +300,7 @@ async def test_a_fault_of_our_own_is_counted_as_500(call: Caller, parts: Compone
 async def test_refusals_of_keys_are_counted(parts: Components, stopping: asyncio.Event) -> None:
     app = make_app(parts, Settings(), stopping)
     auth.install(app, [Key(name="a", digest=digest_of("secret"), scope=Scope.ACK)])
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         shown = {"Authorization": "Bearer secret"}
         for headers in ({}, {"Authorization": "Bearer wrong"}, shown):
             await http.put(DEFAULT, headers=headers)

@@ -101,7 +101,7 @@ async def test_limits_are_shown_beside_their_usage(valkey_url: str, parts: Compo
     )
     settings = Settings(max_in_flight=14, max_waiting=15, max_in_flight_bytes=8_388_608)
     transport = httpx.ASGITransport(app=make_app(limited, settings, stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         rows = (await scrape(http)).rows("acker_limit", "limit")
         store_bytes = (await scrape(http)).value("acker_limit", limit="store_bytes")
     await limited.close()

@@ -141,7 +141,7 @@ async def test_a_refusal_by_any_process_is_shown(api: httpx.AsyncClient, parts: 
 async def test_the_load_of_the_process_that_answers_is_shown(parts: Components, stopping: asyncio.Event) -> None:
     settings = Settings(max_in_flight=7, max_waiting=1, max_in_flight_bytes=5_000_000)
     transport = httpx.ASGITransport(app=make_app(parts, settings, stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         parts.start(stopping)
         waiting = asyncio.create_task(http.get("/v1/events"))
 
@@ -167,7 +167,7 @@ async def test_settings_show_their_sources_and_no_login(
     monkeypatch.setenv("ACKER_REDIS_URL", "rediss://operator:hunter2@redis:6380/3?sentinel_password=hunter3")
     settings = Settings(mailbox_max=7)
     transport = httpx.ASGITransport(app=make_app(parts, settings, stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         answer = await http.get("/v1/status")
     shown = answer.json()["settings"]
     assert set(shown) == {f"ACKER_{name.upper()}" for name in Settings.model_fields}
@@ -182,7 +182,7 @@ async def test_nothing_of_a_key_or_a_webhook_is_shown(
 ) -> None:
     settings = Settings(keys_file=keys_file(tmp_path, *SCOPES))
     transport = httpx.ASGITransport(app=make_app(parts, settings, stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker", headers=bearer("admin")) as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=bearer("admin")) as http:
         hook = {"callback": {"kind": "webhook", "url": "https://orders.example/"}}
         secret = (await http.put("/v1/topologies/default/spouts/orders", json=hook)).json()["callback"]["secret"]
         answer = await http.get("/v1/status")
@@ -197,7 +197,7 @@ async def test_without_redis_a_key_is_checked_and_the_status_answered(tmp_path: 
     parts = Components("redis://operator:hunter2@127.0.0.1:1", window_ms=600_000, role="api")
     settings = Settings(keys_file=keys_file(tmp_path, *SCOPES))
     transport = httpx.ASGITransport(app=make_app(parts, settings, stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         assert (await http.get("/v1/status", headers=bearer("unknown"))).status_code == 401
         answer = await http.get("/v1/status", headers=bearer("admin"))
     await parts.close()

@@ -47,7 +47,7 @@ async def narrow(valkey_url: str) -> AsyncIterator[Components]:
 async def call(narrow: Components) -> AsyncIterator[Caller]:
     """A topology of it that dedupes."""
     app = make_app(narrow, Settings(), asyncio.Event())
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         caller = Caller(http, "narrow")
         await caller.put(ackers=SHARDS, dedupe_window_ms=60_000)
         yield caller
@@ -158,7 +158,7 @@ async def small(valkey_url: str) -> AsyncIterator[Caller]:
     await flush(parts)
     await parts.open()
     app = make_app(parts, Settings(), asyncio.Event())
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         caller = Caller(http, "small")
         await caller.put(ackers=SHARDS)
         yield caller

@@ -279,7 +279,7 @@ async def test_a_body_that_is_cut_off_is_refused(ready: Caller) -> None:
 async def narrow(parts: Components, stopping: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """An application that takes bodies of a kilobyte, and one request at a time."""
     app = make_app(parts, Settings(max_body_bytes=1_024, max_in_flight=1), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         await http.get("/v1/topologies/default")
         yield http
 
@@ -314,7 +314,7 @@ async def test_keys_are_checked(parts: Components, stopping: asyncio.Event, tmp_
     settings = Settings(keys_file=keys_file(tmp_path, "ack", "spout", topologies=["orders"]))
     app = make_app(parts, settings, stopping)
     await parts.registry.refresh("default")
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         codes = [
             (await http.post(ACK, content=BODY, headers=JSON | headers)).json()["code"]
             for headers in ({}, bearer("nobody"), bearer("ack"))
@@ -324,6 +324,6 @@ async def test_keys_are_checked(parts: Components, stopping: asyncio.Event, tmp_
 
 async def test_a_worker_has_no_operations(parts: Components, stopping: asyncio.Event) -> None:
     app = make_app(parts, Settings(role=Role.WORKER, redis_url=parts.redis.url), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
         answer = await http.post(ACK, content=BODY, headers=JSON)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

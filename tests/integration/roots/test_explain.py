@@ -485,7 +485,7 @@ async def test_the_one_missing_edge_of_a_thousand_is_found_behind_joins(
     """Each of 250 tuples is split in two, which are joined again: a child of both has an edge of each."""
     await call.put(trace=0 if trace else 1)
     transport = call.http._transport
-    async with AsyncAcker("http://acker", transport=transport, linger=linger) as acker:
+    async with AsyncAcker("http://127.0.0.1", transport=transport, linger=linger) as acker:
         spout = acker.spout("orders")
         async with spout.emit(message_id="42", trace=trace) as root:
             starts = [root.headers() for _ in range(250)]

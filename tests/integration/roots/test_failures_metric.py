@@ -57,7 +57,7 @@ async def test_a_root_that_timed_out_counts_for_the_component_that_acked_last(ca
 async def test_each_replica_shows_the_failures_of_all(call: Caller, parts: Components, stopping: asyncio.Event) -> None:
     other = Components(parts.redis.url, window_ms=600_000)
     transport = httpx.ASGITransport(app=make_app(other, Settings(), stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         await call.words(init(1, E), fail(1, component="price"))
         await Caller(http).words(init(2, E), fail(2, component="price"))
         for replica in (call.http, http):

@@ -11,6 +11,7 @@ CONTRACT = {
     "invalid": 422,
     "unauthorized": 401,
     "forbidden": 403,
+    "forbidden_origin": 403,
     "unknown_topology": 404,
     "unknown_root": 404,
     "unknown_spout": 404,

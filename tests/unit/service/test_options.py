@@ -16,6 +16,8 @@ WITHOUT_A_SHOWN_DEFAULT = {
     "keys_file",
     "tls_cert",
     "tls_key",
+    "allowed_hosts",
+    "allowed_origins",
     "callback_allow_cidrs",
     "callback_allow_hosts",
 }

@@ -3,6 +3,14 @@
 {{- if and (kindIs "float64" .) (eq (floor .) .) }}{{ printf "%.0f" . }}{{ else }}{{ toString . }}{{ end }}
 {{- end }}
 
+{{- /* The names of the Service, and those of config: without keys any other name in Host is refused. */ -}}
+{{- define "acker.hosts" -}}
+{{- $name := include "acker.fullname" . }}
+{{- $full := printf "%s.%s" $name .Release.Namespace }}
+{{- $names := list $name $full (printf "%s.svc" $full) (printf "%s.svc.cluster.local" $full) }}
+{{- join "," (compact (append $names (default "" .Values.config.ACKER_ALLOWED_HOSTS))) }}
+{{- end }}
+
 {{- /* All variables of a role, each once, sorted: dict "root" $ "role" "api" */ -}}
 {{- define "acker.environment" -}}
 {{- $v := .root.Values }}
@@ -16,6 +24,7 @@
 {{- $_ := set $all "ACKER_REDIS_URL" (default (printf "redis://%s-valkey:6379" (include "acker.fullname" .root)) $v.redis.url) }}
 {{- end }}
 {{- if $v.auth.open }}{{ $_ := set $all "ACKER_OPEN" "true" }}
+{{- $_ := set $all "ACKER_ALLOWED_HOSTS" (include "acker.hosts" .root) }}
 {{- else }}{{ $_ := set $all "ACKER_KEYS_FILE" (printf "/etc/acker/keys/%s" $v.auth.existingSecretKey) }}
 {{- end }}
 {{- if $v.tls.existingSecret }}

@@ -4,10 +4,11 @@ Callers choose the URLs of their webhooks, and could reach the operator's intern
 Every address that is not public is denied, unless the operator allows it.
 """
 
-import re
 import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from acker_service.host_names import has_host, split_list
 
 Network = IPv4Network | IPv6Network
 
@@ -32,11 +33,6 @@ _KINDS = {
 _DENIED = [(ip_network(network), kind) for kind, networks in _KINDS.items() for network in networks]
 _PUBLIC_6 = IPv6Network("2000::/3")
 
-_LABEL = "[a-z0-9_-]{1,63}"
-_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*|[0-9a-f]*:[0-9a-f:.]+", re.ASCII)
-# Only a name can end like this: the last label of 127.0.0.1 and of 0x7f.1 begins with a digit.
-_SUFFIX = re.compile(rf"(\.{_LABEL})*\.[a-z_][a-z0-9_-]{{0,62}}", re.ASCII)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressPolicy:
@@ -45,16 +41,11 @@ class EgressPolicy:
     networks: tuple[Network, ...] = ()
     """Allowed as written: 10.0.0.0/8 does not allow ::ffff:10.0.0.1."""
     hosts: frozenset[str] = frozenset()
-    """Hosts that may have any address, compared with the host in the URL.
-
-    ``hooks.internal`` allows this one name; ``.internal`` every name below it at any depth, but not ``internal``
-    itself. An IP address in its usual spelling is possible too.
-    """
+    """Hosts that may have any address, compared with the host in the URL (`has_host`)."""
 
     def allows_host(self, host: str) -> bool:
         """Whether the host of a URL is allowed by name, whatever its addresses."""
-        host = host.lower().removesuffix(".")
-        return any(host == entry or (entry[0] == "." and host.endswith(entry)) for entry in self.hosts)
+        return has_host(self.hosts, host)
 
     def denial(self, address: str) -> str | None:
         """Return the kind of a denied IP address; None for an allowed one."""
@@ -77,16 +68,7 @@ class EgressPolicy:
 
 def read_networks(text: str) -> tuple[Network, ...]:
     """Parse networks in CIDR form, separated by commas. Raises ``ValueError``."""
-    return tuple(ip_network(entry) for entry in _entries(text))
-
-
-def read_hosts(text: str) -> frozenset[str]:
-    """Parse host names and suffixes with a leading dot, separated by commas. Raises ``ValueError``."""
-    hosts = frozenset(entry.lower().removesuffix(".") for entry in _entries(text))
-    for host in hosts:
-        if not (_HOST.fullmatch(host) or _SUFFIX.fullmatch(host)):
-            raise ValueError(f"{host!r} is neither a host name nor an ending of host names, such as .internal")
-    return hosts
+    return tuple(ip_network(entry) for entry in split_list(text))
 
 
 def _literal_addresses(host: str) -> tuple[str, ...]:
@@ -100,10 +82,6 @@ def _literal_addresses(host: str) -> tuple[str, ...]:
         return (socket.inet_ntoa(socket.inet_aton(host)),)
     except OSError:
         return ()
-
-
-def _entries(text: str) -> list[str]:
-    return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
 def _kind(ip: IPv4Address | IPv6Address) -> str | None:

@@ -15,7 +15,7 @@ from acker_service.http import problems
 from acker_service.http.http_metrics import OTHER, count_answer
 from acker_service.http.load_shedding import FLOW, BoundedBody, Load
 from acker_service.http.operations import Address, Answer, Operations, answer_error
-from acker_service.http.parameters import check_size, read_body
+from acker_service.http.parameters import check_size, first_of_each, read_body
 from acker_service.metrics.instruments import IN_FLIGHT
 
 CYCLE = "acker.cycle"
@@ -69,11 +69,9 @@ class Exchanges:
     async def _answer(
         self, address: Address, scope: Scope, body: BoundedBody, cycle: RequestResponseCycle | None
     ) -> Answer:
-        operations, given = self.operations, scope["headers"]
-        headers = dict(given)
-        if len(headers) != len(given):
-            headers = dict(reversed(given))  # the first of each name
+        operations = self.operations
         try:
+            headers = first_of_each(scope["headers"])
             request = operations.admit(address, scope["method"], headers, scope["query_string"])
             whole = None if cycle is None else whole_body(cycle)
             if whole is None:

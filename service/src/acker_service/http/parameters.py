@@ -1,4 +1,4 @@
-"""Declares path and query parameters, which openapi.yaml describes, and reads request bodies."""
+"""Declares path and query parameters, which openapi.yaml describes, and reads headers and bodies of requests."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -27,6 +27,12 @@ Peek = Annotated[bool, Query()]
 Milliseconds = Annotated[int, Query(ge=0, le=2**53 - 1)]
 Force = Annotated[bool, Query()]
 Discard = Annotated[bool, Query()]
+
+
+def first_of_each(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the first header of each name."""
+    found = dict(headers)
+    return found if len(found) == len(headers) else dict(reversed(headers))
 
 
 def declared_parameters(request: Request) -> list[str]:

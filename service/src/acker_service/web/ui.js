@@ -37,7 +37,7 @@ export const Failure = ({ problem, what = "" }) =>
   problem && html`<p class="problem" role="alert">${what && `${what}: `}${sayProblem(problem)}</p>`;
 
 export function sayProblem(problem) {
-  if (problem.status === 403) return `This key does not allow it: ${problem.message}.`;
+  if (problem.code === "forbidden") return `This key does not allow it: ${problem.message}.`;
   if (problem.status === 401) return `A key is needed: ${problem.message}.`;
   return `${problem.message}.`.replace(/\.\.$/, ".");
 }

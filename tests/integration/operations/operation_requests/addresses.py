@@ -3,6 +3,7 @@
 from tests.integration.operations.operation_requests.writing import (
     A2,
     ACK,
+    FOREIGN,
     INIT,
     SOME_VERBS,
     V1,
@@ -30,10 +31,10 @@ METHODS = [
     ),
     request("DELETE", method="DELETE"),
     request("OPTIONS as a browser asks before a POST", body=(), kind=None, length="", method="OPTIONS",
-            headers=(("Origin", "http://page"), ("Access-Control-Request-Method", "POST"))),
-    request("a POST from a page", headers=(("Origin", "http://page"), ("Accept", "text/html"))),
+            headers=(("Origin", "http://page"), ("Access-Control-Request-Method", "POST")), changed=FOREIGN),
+    request("a POST from a page", headers=(("Origin", "http://page"), ("Accept", "text/html")), changed=FOREIGN),
     request("TRACE", body=(), kind=None, length="", method="TRACE"),
-    raw("a method that nobody knows", f"STORM {ADDRESS} HTTP/1.1", "Host: acker", "Content-Length: 0"),
+    raw("a method that nobody knows", f"STORM {ADDRESS} HTTP/1.1", "Host: localhost", "Content-Length: 0"),
 ]  # fmt: skip
 
 PATHS = [
@@ -55,9 +56,9 @@ PATHS = [
     request("dots in the path", target=f"{V1}/other/../default/ack"),
     request("a verb in capitals", target=f"{V1}/default/ACK"),
     request("an unknown operation", target=f"{V1}/default/emit"),
-    raw("an address with host and scheme", f"POST http://acker{ADDRESS} HTTP/1.1", "Host: acker",
+    raw("an address with host and scheme", f"POST http://acker{ADDRESS} HTTP/1.1", "Host: localhost",
         "Content-Type: application/json", "Content-Length: 2", body="{}"),
-    raw("a fragment behind the address", f"POST {ADDRESS}#x HTTP/1.1", "Host: acker",
+    raw("a fragment behind the address", f"POST {ADDRESS}#x HTTP/1.1", "Host: localhost",
         "Content-Type: application/json", "Content-Length: 2", body="{}"),
 ]  # fmt: skip
 

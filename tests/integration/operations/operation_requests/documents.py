@@ -17,7 +17,8 @@ _RATE = "a key may have a rate: each operation that needs a key refers to this a
 _LIVE = "streams of live events have a bound of their own"
 _STREAMS = "an error that ends a stream is its last event"
 CHANGED: Pieces = {
-    "info": "HEAD is answered wherever GET is; a body that is not required may be left out",
+    "info": "HEAD is answered wherever GET is; a body that is not required may be left out; origins of web pages",
+    "responses/403.forbidden_origin": "web pages of other origins are refused where no keys are configured",
     "GET /v1/topologies": _WINDOWS,
     "GET /v1/topologies/{topology}": _WINDOWS,
     "PUT /v1/topologies/{topology}": _WINDOWS,

@@ -9,6 +9,7 @@ from tests.integration.operations.operation_requests.writing import (
     BODIES,
     E2,
     FAIL,
+    FOREIGN,
     INIT,
     JSON,
     SOME_VERBS,
@@ -34,7 +35,7 @@ MOST_BYTES = 131_072
 UNCHECKED_BYTES = 65_536
 """The largest JSON that is built without a look at its shape."""
 MOST_OPERATIONS = 20
-POST = (f"POST {ADDRESS} HTTP/1.1", "Host: acker", "Content-Type: application/json")
+POST = (f"POST {ADDRESS} HTTP/1.1", "Host: localhost", "Content-Type: application/json")
 BODY = compact(ACK).decode()
 LENGTH = f"Content-Length: {len(BODY)}"
 EXPECT = (("Expect", "100-continue"),)
@@ -275,7 +276,23 @@ CONNECTIONS = [
     raw("a head that is too large", *POST, f"X-Long: {'x' * 70_000}", LENGTH, body=BODY),
 ]  # fmt: skip
 
+ORIGINS = [
+    *(request(f"a web page of another origin: {verb}", verb, headers=(("Origin", "https://evil.example"),),
+              changed=FOREIGN) for verb in VERBS),
+    *(request(f"Sec-Fetch-Site says {site}", headers=(("Sec-Fetch-Site", site),),
+              changed="" if site in ("none", "same-origin") else FOREIGN)
+      for site in ("cross-site", "same-site", "same-origin", "none")),
+    request("the page of the acker", headers=(("Origin", "http://localhost"), ("Sec-Fetch-Site", "same-origin"))),
+    request("a web page of another origin and a wrong method", method="OPTIONS",
+            headers=(("Origin", "https://evil.example"),), changed=FOREIGN),
+    request("a web page of another origin and a key", "ack", acker="keyed",
+            headers=(("Origin", "https://evil.example"), *shown("Bearer ack"))),
+    request("a web page of another origin and no key", acker="keyed", headers=(("Origin", "https://evil.example"),)),
+    raw("another name as host", f"POST {ADDRESS} HTTP/1.1", "Host: evil.example", "Content-Type: application/json",
+        LENGTH, body=BODY, changed=FOREIGN),
+]  # fmt: skip
+
 ROWS: list[Row] = [
     *(*CONTENT_TYPES, *LENGTHS, *CHUNKED, *EXPECTING, *BREAKING, *REPEATED_HEADERS),
-    *(*IDEMPOTENCY, *QUERIES, *REQUEST_IDS, *KEYS, *SEVERAL, *CONNECTIONS),
+    *(*IDEMPOTENCY, *QUERIES, *REQUEST_IDS, *KEYS, *ORIGINS, *SEVERAL, *CONNECTIONS),
 ]

@@ -15,6 +15,8 @@ JSON = "application/json"
 V1 = "/v1/topologies"
 VERBS = ("init", "ack", "fail", "reset-timeout", "batch")
 SOME_VERBS = ("init", "batch")
+FOREIGN = "web pages of other origins, and names in Host that are not the acker's, are refused where no key is required"
+"""Why such rows are answered otherwise than at commit 7da1270."""
 """Where all five differ in nothing."""
 
 INIT = {"root_id": A1, "spout_task": "orders", "edges": [E1]}

@@ -6,8 +6,9 @@ import threading
 
 import httpcore
 import pytest
-from acker_service.delivery.egress import EgressPolicy, read_hosts, read_networks
+from acker_service.delivery.egress import EgressPolicy, read_networks
 from acker_service.delivery.egress_backend import MAX_LOOKUPS, DestinationDenied, EgressGuardedBackend, Resolver
+from acker_service.host_names import read_hosts
 
 from tests.support.receivers import Broken, met
 from tests.support.waiting import eventually

@@ -13,10 +13,11 @@ from acker_client import Completion, webhook_app
 from acker_protocol.operations import CompletionRecord, Outcome
 from acker_protocol.signature import make_secret
 from acker_protocol.wire.completions import encode_completion
-from acker_service.delivery.egress import EgressPolicy, read_hosts, read_networks
+from acker_service.delivery.egress import EgressPolicy, read_networks
 from acker_service.delivery.payload import make_message
 from acker_service.delivery.response import DeliveryResult, ResultKind, no_response
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
+from acker_service.host_names import read_hosts
 from standardwebhooks import Webhook
 
 from tests.support.documents import written

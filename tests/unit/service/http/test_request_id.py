@@ -11,9 +11,11 @@ import httpx
 import pytest
 from acker_protocol.errors import TooLarge
 from acker_service.http.application import Application
+from acker_service.http.origins import OriginCheck, OriginPolicy
 from acker_service.http.problems import encode_refusal
 from acker_service.http.request_id import identify, make_id
 from acker_service.metrics.logs import start_logging
+from acker_service.metrics.metrics import Metrics
 
 from tests.support.connections import Held
 
@@ -69,6 +71,8 @@ def written() -> Iterator[io.StringIO]:
 async def test_lines_of_a_request_name_it_and_those_of_a_task_that_goes_on_do_not(written: io.StringIO) -> None:
     log, answered, tasks = logging.getLogger("acker_service.test"), asyncio.Event(), list[asyncio.Task[None]]()
     app = Application()
+    app.state.keys = ()
+    app.origins = OriginCheck(OriginPolicy(is_loopback=True), app.state, Metrics().http)
 
     async def go_on() -> None:
         await answered.wait()
