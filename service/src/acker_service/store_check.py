@@ -93,7 +93,7 @@ def _judge_server(info: Mapping[str, Any]) -> Iterator[Finding]:
             f"Redis has maxmemory-policy {policy}, which evicts pending roots",
             f"set maxmemory-policy {REQUIRED_POLICY}",
         )
-    if not info.get("aof_enabled"):
+    if not (info.get("aof_enabled") or info.get("loading")):  # Redis says that it keeps none while it reads it
         yield _warning("Redis keeps no append-only file: a restart forgets what is pending", "set appendonly yes")
     limit, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     if not limit:

@@ -1,6 +1,7 @@
 """Checks that servers are configured so that no root is lost."""
 
 import logging
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ REQUIRED_POLICY = "noeviction"
 """The only policy under which Redis loses no pending root."""
 
 NO_APPEND_ONLY_FILE = "Redis keeps no append-only file: a restart of it forgets what is pending; set appendonly yes"
+
+_FOR_NOW = re.compile(r"BUSY|UNKILLABLE|LOADING|MASTERDOWN|TRYAGAIN")
+"""How a server begins an error that ends by itself; one that was frozen within a function is BUSY when it goes on."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +82,7 @@ class ServerRequirements:
         """
         violation = await self.violation(infos)
         found = [] if violation is None else [violation]
-        if not all(info.get("aof_enabled") for info in infos):
+        if not all(info.get("aof_enabled") or info.get("loading") for info in infos):
             found.append(NO_APPEND_ONLY_FILE)
         if lacking := await self._redis.missing_rights():
             found.append(_without_channels(lacking))
@@ -92,7 +96,11 @@ class ServerRequirements:
         return "durability fsync needs appendfsync always, or ACKER_FSYNC_ASSERTED=true where Redis does not tell"
 
     async def _append_only(self) -> list[bool]:
-        return [bool(info.get("aof_enabled")) for info in await self._redis.on_every_server("INFO", "persistence")]
+        """Return which servers keep an append-only file. Raises `StoreUnavailable` while one loads its data."""
+        infos = await self._redis.on_every_server("INFO", "persistence")
+        if any(info.get("loading") for info in infos):  # Redis says that it keeps none while it reads it
+            raise StoreUnavailable("the store loads its data")
+        return [bool(info.get("aof_enabled")) for info in infos]
 
     async def _fsync_policies(self) -> list[str]:
         if not self._config_readable:
@@ -100,7 +108,7 @@ class ServerRequirements:
         try:
             return [_value(reply) for reply in await self._redis.on_every_server("CONFIG GET", "appendfsync")]
         except StoreUnavailable as error:
-            if not isinstance(error.__cause__, ResponseError):
+            if not isinstance(error.__cause__, ResponseError) or _FOR_NOW.match(str(error.__cause__)):
                 raise
             self._config_readable = False  # many managed services allow no CONFIG; one try is enough
             return await self._fsync_policies()
