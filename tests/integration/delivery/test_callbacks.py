@@ -156,7 +156,7 @@ async def test_a_change_reaches_another_replica(
 ) -> None:
     replica = Components(valkey_url, window_ms=600_000)
     app = make_app(replica, Settings(), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other.localhost") as http:
         other = Caller(http)
         await other.words(init(1))
         cursor = (await other.completions())["cursor"]

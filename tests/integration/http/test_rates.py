@@ -47,7 +47,7 @@ async def http(parts: Components, stopping: asyncio.Event, tmp_path: Path) -> As
     """The application; keys are called as what they lack."""
     path = write_keys(tmp_path, requests={"requests": HOURLY}, operations={"operations": HOURLY}, nothing=None)
     app = make_app(parts, Settings(keys_file=path), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker.localhost") as client:
         yield client
 
 

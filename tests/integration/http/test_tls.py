@@ -152,13 +152,13 @@ class TestConnections:
     def test_pipelined_requests_are_answered_in_their_order(self, acker: AckerProcess) -> None:
         with RawHttp(acker.url) as raw:
             raw.send(
-                b"GET /livez HTTP/1.1\r\nHost: acker\r\n\r\n" * 50, b"GET /nowhere HTTP/1.1\r\nHost: acker\r\n\r\n"
+                b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50, b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
             )
             assert [raw.answer()[0] for _ in range(51)] == [200] * 50 + [404]
 
     def test_an_answer_that_closes_ends_the_connection_in_order(self, acker: AckerProcess) -> None:
         with RawHttp(acker.url) as raw:
-            raw.send(b"GET /livez HTTP/1.1\r\nHost: acker\r\nConnection: close\r\n\r\n")
+            raw.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             assert raw.answer()[0] == 200
             assert raw.is_closed(), "the end of TLS, without which a client reports a cut"
 

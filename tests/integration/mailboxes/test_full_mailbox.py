@@ -16,7 +16,7 @@ async def narrow(parts: Components, stopping: object, valkey_url: str) -> httpx.
     """A replica that takes three unread completions a spout task."""
     replica = Components(valkey_url, window_ms=600_000, mailbox_max=3)
     app = make_app(replica, Settings(), stopping)  # type: ignore[arg-type]
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://narrow") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://narrow.localhost") as client:
         client.store = replica  # type: ignore[attr-defined]
         yield client
     await replica.close()

@@ -29,7 +29,7 @@ async def replica(parts: Components, valkey_url: str) -> AsyncIterator[Caller]:
     """A second replica of the service on the same store."""
     second = Components(valkey_url, window_ms=600_000)
     transport = httpx.ASGITransport(app=make_app(second, Settings(), asyncio.Event()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://replica") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://replica.localhost") as client:
         yield Caller(client)
     await second.close()
 

@@ -99,7 +99,7 @@ async def test_an_event_is_written_once_for_all_streams(
         for name, topologies in SETS.items()
     ]
     auth.install(app, [*keys, Key(name="all", digest=digest_of("all"), scope=Scope.ACK)])
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker.localhost") as http:
         names = [*SETS, "all"] * 10
         answers = await asyncio.gather(
             *(http.get("/v1/events?limit=2", headers=bearer(name), timeout=60) for name in names)
@@ -144,7 +144,7 @@ async def test_so_many_streams_are_open_and_a_further_one_is_told_when_to_come_a
 ) -> None:
     parts.start(stopping)
     app = make_app(parts, Settings(max_waiting=2 * EVENTS_SHARE), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker.localhost") as http:
         first, second = (asyncio.create_task(http.get("/v1/events?limit=10000")) for _ in range(2))
 
         async def are_open() -> bool:

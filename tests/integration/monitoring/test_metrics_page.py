@@ -64,6 +64,7 @@ async def everything_happens(call: Caller, parts: Components) -> None:
     metrics.posts["default", "done"].inc()
     metrics.messages["default"].inc()
     metrics.post_seconds["default"].observe(0.1)
+    parts.metrics.http.rate_limited["app"].inc()
     await parts.expiry._scan_bucket(await parts.registry.get("default"), 0, 1)
 
 

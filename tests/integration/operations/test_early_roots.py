@@ -119,7 +119,7 @@ async def test_known_roots_go_on_and_leave_their_places_to_others(call: Caller) 
 async def test_replicas_share_one_count(call: Caller, valkey_url: str) -> None:
     other = Components(valkey_url, window_ms=600_000, max_early=MAX_EARLY)
     app = make_app(other, Settings(), asyncio.Event())
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other.localhost") as http:
         beside = Caller(http, call.topology)
         words = [
             await caller.word(ack(root, E)) for root, caller in zip(IN_ONE_SHARD, [call, beside] * 3, strict=False)

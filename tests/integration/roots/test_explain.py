@@ -255,7 +255,7 @@ async def narrow(parts: Components, stopping: asyncio.Event, valkey_url: str) ->
     """Speaks to a topology of one shard, of a service that keeps 20,000 bytes of traces."""
     other = Components(valkey_url, window_ms=600_000, trace_limits=TraceLimits(max_bytes=MAX_BYTES, ttl_ms=TTL_MS))
     app = make_app(other, Settings(), stopping)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://narrow") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://narrow.localhost") as client:
         call = Caller(client, topology="narrow")
         await call.put(trace=1, ackers=1)
         yield call

@@ -80,7 +80,7 @@ async def narrow(twins: list[Caller], valkey_url: str, stopping: asyncio.Event) 
     """A replica that takes three unread completions of a spout task."""
     replica = Components(valkey_url, window_ms=600_000, mailbox_max=3)
     transport = httpx.ASGITransport(app=make_app(replica, Settings(), stopping))
-    async with httpx.AsyncClient(transport=transport, base_url="http://narrow") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://narrow.localhost") as http:
         full = Caller(http, NAMES[0])
         await full.words(*(init(root) for root in (1, 2, 3)))
         yield replica

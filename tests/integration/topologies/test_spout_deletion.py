@@ -50,7 +50,7 @@ async def other(valkey_url: str) -> AsyncIterator[Caller]:
     """The same topology by another replica, with caches of its own."""
     replica = Components(valkey_url, window_ms=600_000)
     app = make_app(replica, Settings(), asyncio.Event())
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other.localhost") as client:
         yield Caller(client, "orders")
     await replica.close()
 

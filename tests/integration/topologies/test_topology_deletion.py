@@ -34,7 +34,7 @@ async def other(parts: Components, stopping: object, valkey_url: str) -> httpx.A
     """Another replica, with caches of its own."""
     replica = Components(valkey_url, window_ms=600_000)
     app = make_app(replica, Settings(), stopping)  # type: ignore[arg-type]
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other.localhost") as client:
         yield client
     await replica.close()
 

@@ -8,7 +8,7 @@ from acker_service.host_names import read_hosts, read_origins
 from acker_service.http import origins
 from acker_service.http.load_shedding import FLOW
 from acker_service.http.origins import OriginCheck, OriginPolicy
-from acker_service.metrics.metrics import Metrics
+from acker_service.metrics.metrics import Form, Metrics
 from starlette.datastructures import State
 
 LOOPBACK = OriginPolicy(is_loopback=True)
@@ -240,7 +240,6 @@ async def test_a_refusal_is_a_problem_that_is_counted_and_waits_for_a_client_tha
     assert b'"code":"forbidden_origin"' in sent[1]["body"]
     assert b'"retryable":false' in sent[1]["body"]
     assert flow is None or not flow.write_paused
-    written, _ = metrics.write("", None)
-    lines = written.decode().splitlines()
+    lines = metrics.write(Form.TEXT, None).decode().splitlines()
     assert 'acker_problems_total{code="forbidden_origin"} 1.0' in lines
     assert 'acker_requests_total{method="POST",route="/somewhere",status="403"} 1.0' in lines
