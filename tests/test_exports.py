@@ -14,8 +14,8 @@ CLIENT = """
     Root Tuple AsyncTuple Anchor Anchors Batch Collection OperationResult Completion Outcome OperationState Stats
     Topology RootInfo
     DropTuple FailTuple TupleSignal topology_of
-    AckerError UsageError TupleClosed DuplicateKey TooManyAnchors ClientClosed InvalidHeader InvalidResponse
-    RetriesExhausted BatchError OperationsLost BufferFull
+    AckerError UsageError TupleClosed DuplicateKey TooManyAnchors ClientClosed InvalidHeader InvalidSignature
+    InvalidResponse RetriesExhausted BatchError OperationsLost BufferFull
     ServiceError InvalidRequest Unauthorized Forbidden ForbiddenOrigin NotFound UnknownTopology UnknownRoot UnknownSpout
     MethodNotAllowed Conflict TopologyBusy SpoutBusy AckersFixed MailboxOwned TooLarge UnsupportedMediaType
     TooManySpouts MaxSpoutPending MailboxFull TooManyStreams StoreFull Overloaded StoreUnavailable
@@ -35,7 +35,7 @@ MODULES = {
         ANCHORS_VARIABLE CHILDREN_VARIABLE ChildrenFile child_environment received_headers
     """,
     "acker_client.integrations.taskiq": "AckerMiddleware",
-    "acker_client.propagate": "AnchorParent current extract inject use",
+    "acker_client.propagate": "AnchorParent current extract inject sign use verify",
     "acker_client.sources.offsets": "OffsetTracker",
     "acker_spark": """
         SparkAcker SparkAckerOptions BatchCollector BatchReport functions ANCHORS_COLUMN EDGE_COLUMN ROOT_COLUMN

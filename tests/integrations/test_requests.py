@@ -1,6 +1,7 @@
 """A request begins a root: each row of the table in docs/requests.md, with a real acker."""
 
 import asyncio
+from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -198,10 +199,27 @@ async def test_another_process_with_the_same_secret_answers_the_status(shop: Sho
     assert (await make().finished(begun.headers["location"])).json()["outcome"] == "acked"
 
 
+async def test_neither_the_answer_nor_the_address_of_the_status_tells_the_root_id(make: Callable[..., Shop]) -> None:
+    shop, roots = make(), list[str]()
+
+    @shop.app.post("/orders")
+    async def order(request: Request) -> None:
+        roots.append(request.scope[ROOT_KEY].root_id)
+        shop.send()
+
+    begun = await shop.http.post("/orders")
+    status = await shop.http.get(begun.headers["location"])
+    [root_id] = roots
+    token = urlsafe_b64decode(begun.headers["location"].rpartition("/")[2])
+    assert bytes.fromhex(root_id) not in token
+    for answer in (begun, status):
+        assert root_id not in f"{answer.headers} {answer.text}"
+
+
 async def test_a_status_with_a_token_of_somebody_s_own_making_is_404(shop: Shop) -> None:
     begun = await shop.http.post("/orders")
     location = begun.headers["location"]
-    for wrong in (location[:-4] + "AAAA", "/status/", "/status/x/y", f"/status/{'A' * 43}"):
+    for wrong in (location[:-4] + "AAAA", "/status/", "/status/x/y", f"/status/{'A' * 64}"):
         assert (await shop.http.get(wrong)).status_code == 404, wrong
     assert (await shop.http.post(location)).status_code == 405
 

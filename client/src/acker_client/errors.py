@@ -9,6 +9,7 @@ The tree of errors (code, whether trying again helps)::
     │   ├── TooManyAnchors         too_many_anchors no: a message would carry more anchors than its header holds
     │   └── ClientClosed           client_closed no: the client has been closed
     ├── InvalidHeader              invalid_header no: an anchors header cannot be read, or is of another topology
+    │   └── InvalidSignature       invalid_signature no: anchors came over HTTP without the proof that is asked for
     ├── InvalidResponse            invalid_response no: the answer is not one of the contract
     ├── RetriesExhausted           retries_exhausted no: a request was retried for as long as is safe
     ├── OperationsLost             operations_lost no: acks sent in the background could not be delivered
@@ -36,6 +37,7 @@ from acker_protocol.errors import (
     ForbiddenOrigin,
     InvalidHeader,
     InvalidRequest,
+    InvalidSignature,
     MailboxFull,
     MailboxOwned,
     MaxSpoutPending,
@@ -79,6 +81,7 @@ __all__ = [
     "InvalidHeader",
     "InvalidRequest",
     "InvalidResponse",
+    "InvalidSignature",
     "MailboxFull",
     "MailboxOwned",
     "MaxSpoutPending",

@@ -6,15 +6,19 @@
 As OpenTelemetry's ``propagate`` and ``context``.
 """
 
-from collections.abc import Iterator, MutableMapping
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from acker_protocol.anchors import Anchors, Headers, find_anchors
-from acker_protocol.routes import ANCHORS
+from acker_protocol.anchors import Anchors, Headers, find_anchors, header_values
+from acker_protocol.anchors_signature import check_signature, write_signature
+from acker_protocol.routes import ANCHORS, ANCHORS_SIGNATURE
 
-__all__ = ["AnchorParent", "current", "extract", "inject", "use"]
+from acker_client._core import validate
+
+__all__ = ["AnchorParent", "current", "extract", "inject", "sign", "use", "verify"]
 
 
 class AnchorParent(Protocol):
@@ -49,19 +53,46 @@ def current() -> AnchorParent | None:
     return _current.get()
 
 
-def inject(headers: MutableMapping[str, Any], key: str | None = None) -> None:
-    """Anchor a child to the current tuple or root, and add its header to ``headers``.
+def inject(
+    headers: MutableMapping[str, Any], key: str | None = None, *, secret: str | Sequence[str] | None = None
+) -> None:
+    """Anchor a child to the current tuple or root, and add its header to ``headers``, with a ``secret`` signed.
 
-    Does nothing without a current one, or where ``headers`` have anchors already. Raises `DuplicateKey`, `TupleClosed`.
+    Does nothing without a current one, or where ``headers`` have anchors already: whoever made these signs them. Raises
+    `DuplicateKey`, `TupleClosed`, `UsageError`.
     """
     parent = _current.get()
     if parent is not None and not any(str(name).lower() == ANCHORS.lower() for name in headers):
-        headers.update(parent.headers(key))
+        own = parent.headers(key)
+        headers.update(own if secret is None else sign(own, secret=secret))
 
 
 def extract(headers: Headers) -> Anchors | None:
     """Read the anchors of a message, of any topology; None without the header. Raises `InvalidHeader`."""
     return find_anchors(headers)
+
+
+def sign(headers: Mapping[str, Any], *, secret: str | Sequence[str]) -> dict[str, Any]:
+    """Return the headers of an HTTP request with a signature of their anchors; as they are, if they have none. ::
+
+        session.post(url, headers=sign(tup.headers(key="charge"), secret=SECRET))
+
+    The signature holds for five minutes from now, and replaces one that they have. Of several secrets the first signs.
+    Raises `UsageError`.
+    """
+    keys = validate.secrets("secret", secret)
+    others = {name: value for name, value in headers.items() if str(name).lower() != ANCHORS_SIGNATURE.lower()}
+    anchors = header_values(headers, ANCHORS)
+    return others | {ANCHORS_SIGNATURE: write_signature(keys, anchors[0], now_s=time.time())} if anchors else others
+
+
+def verify(headers: Headers, *, secret: str | Sequence[str]) -> None:
+    """Accept the headers of an HTTP request, no iterator, if a holder of the secret has signed their anchors just now.
+
+    Headers without anchors are accepted. Of several secrets any will do. Raises `InvalidSignature`, `InvalidHeader`,
+    `UsageError`.
+    """
+    check_signature(validate.secrets("secret", secret), headers, now_s=time.time())
 
 
 def enter(parent: AnchorParent | None) -> AnchorParent | None:

@@ -19,12 +19,18 @@ MAX_ANCHORS = 64
 _ANCHOR_LENGTH = 33
 """Characters of a root id, a dash and an edge id."""
 _NAME_LENGTH = len(ANCHORS)
-_WSGI_NAME = f"HTTP_{ANCHORS.upper().replace('-', '_')}"
-"""The header's name in the environment of WSGI and CGI."""
-_WSGI_NAME_LENGTH = len(_WSGI_NAME)
-_NAMES = (ANCHORS.lower(), _WSGI_NAME.lower())
+_LOWER_NAME = ANCHORS.lower()
 _unpack_one = struct.Struct(">QQ").unpack
 _ABSENT = object()
+
+
+def _wsgi_name(header: str) -> str:
+    """Return a header's name in the environment of WSGI and CGI."""
+    return f"HTTP_{header.upper().replace('-', '_')}"
+
+
+_WSGI_NAME = _wsgi_name(ANCHORS)
+_WSGI_NAME_LENGTH = len(_WSGI_NAME)
 
 T = TypeVar("T")
 
@@ -120,7 +126,7 @@ def read_ids(headers: Headers, prefix: str) -> tuple[int, ...] | None:
             if name.__class__ is not str and name.__class__ is not bytes:
                 return None
             length = len(name)
-            if length == _WSGI_NAME_LENGTH and _is_anchors(name):
+            if length == _WSGI_NAME_LENGTH and name == _WSGI_NAME:
                 return None
             if length == _NAME_LENGTH and ((name.__class__ is str and name == ANCHORS) or _is_anchors(name)):
                 if value is not _ABSENT:
@@ -187,13 +193,24 @@ def find_anchors(headers: Headers) -> Anchors | None:
 
     Raises `InvalidHeader`, and `UsageError` for what are no headers.
     """
-    try:
-        values = list(_values(headers))
-    except (TypeError, ValueError):
-        raise UsageError(f"headers must be a mapping or pairs, not {fields.abbreviate(repr(headers))}") from None
+    values = header_values(headers, ANCHORS)
     if len(values) > 1:
         raise InvalidHeader(f"{ANCHORS} is given {len(values)} times; a message carries it once")
     return parse_anchors(values[0]) if values else None
+
+
+def header_values(headers: Headers, header: str) -> list[str]:
+    """Return the values of a header, whose name is given in any case, or in WSGI's environment as it is named there.
+
+    Raises `UsageError` for what are no headers.
+    """
+    lower, wsgi = header.lower(), _wsgi_name(header)
+    try:
+        pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+        found = [value for name, value in pairs if _is_named(name, lower, wsgi)]
+    except (TypeError, ValueError):
+        raise UsageError(f"headers must be a mapping or pairs, not {fields.abbreviate(repr(headers))}") from None
+    return [_text(each) for value in found for each in (value if isinstance(value, list | tuple) else (value,))]
 
 
 def topology_of(headers: Headers) -> str | None:
@@ -222,19 +239,21 @@ def _anchor(text: str) -> Anchor:
     return Anchor(root_id=parse_id(root), edge_id=parse_id(edge))
 
 
-def _values(headers: Headers) -> Iterable[str]:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
-    found = (value for name, value in pairs if _is_anchors(name))
-    return (_text(each) for value in found for each in (value if isinstance(value, list | tuple) else (value,)))
-
-
 def _others(pairs: Iterable[tuple[str, T]]) -> Iterable[tuple[str, T]]:
     return ((name, value) for name, value in pairs if not _is_anchors(name))
 
 
 def _is_anchors(name: Any) -> bool:
-    """Whether this is the header's name, in any case, or its name in WSGI's environment."""
-    return _text(name).lower() in _NAMES
+    return _is_named(name, _LOWER_NAME, _WSGI_NAME)
+
+
+def _is_named(name: Any, lower: str, wsgi: str) -> bool:
+    """Whether this is a header's name, in any case, or its name in WSGI's environment.
+
+    There it is text in upper case; an ASGI application gets a request's header of that name as bytes in lower case.
+    Whoever removes the one header at the edge of a network lets the other one in.
+    """
+    return name == wsgi or _text(name).lower() == lower
 
 
 def _text(value: Any) -> str:

@@ -6,6 +6,7 @@ The tree of errors (code, HTTP status, whether a retry helps)::
     ├── UsageError                 usage_error: no answer of the service, so without a status
     │   └── TooManyAnchors         too_many_anchors
     ├── InvalidHeader              invalid_header
+    │   └── InvalidSignature       invalid_signature
     └── ServiceError               problem 500 no
         ├── InvalidRequest         invalid 422 no
         ├── Unauthorized           unauthorized 401 no
@@ -60,6 +61,12 @@ class InvalidHeader(AckerError):
     """An anchors header cannot be read, or is of another topology."""
 
     code = "invalid_header"
+
+
+class InvalidSignature(InvalidHeader):
+    """Anchors came over HTTP without proof that their sender has a secret, or with a wrong one, or a late one."""
+
+    code = "invalid_signature"
 
 
 class ServiceError(AckerError):

@@ -3,6 +3,7 @@
 IDEMPOTENCY_KEY = "Idempotency-Key"
 IDEMPOTENCY_REPLAYED = "Idempotency-Replayed"
 ANCHORS = "Acker-Anchors"
+ANCHORS_SIGNATURE = "Acker-Anchors-Signature"
 REQUEST_ID = "X-Request-Id"
 
 

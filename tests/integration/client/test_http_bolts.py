@@ -100,9 +100,13 @@ async def only(spout: AsyncSpout) -> Completion:
     return done
 
 
-async def state(process: AckerProcess, root_id: str) -> str:
+async def root_of(process: AckerProcess, root_id: str) -> httpx.Response:
     async with httpx.AsyncClient(timeout=20) as http:
-        return str((await http.get(f"{process.url}/v1/topologies/default/roots/{root_id}")).json()["state"])
+        return await http.get(f"{process.url}/v1/topologies/default/roots/{root_id}")
+
+
+async def state(process: AckerProcess, root_id: str) -> str:
+    return str((await root_of(process, root_id)).json()["state"])
 
 
 async def test_a_tree_over_three_services_is_acked_when_the_last_has_answered(
@@ -148,6 +152,37 @@ async def test_a_service_that_raises_fails_the_tree_and_answers_500(
     done = await (await emit(acker, send))()
     assert (done.outcome, done.reason, done.component) == (Outcome.FAILED, "no such card", "bill")
     assert answers == [500]
+
+
+async def test_a_stranger_does_nothing_to_a_root_it_knows_through_a_bolt_that_asks_for_proof(
+    acker: AsyncAcker, process: AckerProcess
+) -> None:
+    secret = "32 random characters, from a file"
+    seen: list[str] = []
+    hooks = {"request": [partial(ainject_request, secret=secret)]}
+
+    async def bill(request: Request) -> None:
+        if request.headers.get("x-from") == "stranger":
+            raise ValueError("no such card")
+        seen.append(request.headers["Acker-Anchors"])
+
+    services = Services(acker, secret=secret)
+    async with services.stack, httpx.AsyncClient(event_hooks=hooks, timeout=20) as http:
+        bills = await services.serve("bill", bill)
+        spout = acker.spout("shop")
+        async with spout.emit(message_id="42", message_timeout=60) as root:
+            assert (await http.post(bills)).status_code == 200
+            held = root.headers()  # so that the root stays open
+        forged = [f"00 default {root.root_id}-00000000000000bb", "00 default 00000000000000aa-00000000000000bb"]
+        async with httpx.AsyncClient(timeout=20) as stranger:
+            for anchors in (*forged, *seen, *held.values()):
+                for name in ("Acker-Anchors", "HTTP_ACKER_ANCHORS", "Acker_Anchors"):
+                    await stranger.post(bills, headers={name: anchors, "x-from": "stranger"})
+        assert await state(process, root.root_id) == "pending"
+        assert (await root_of(process, "00000000000000aa")).status_code == 404
+        await acker.receive(held, component="bill").ack()
+        assert (await only(spout)).outcome is Outcome.ACKED
+    assert len(seen) == 1
 
 
 async def test_a_background_task_that_raises_fails_the_tree_though_the_answer_was_well(

@@ -1,6 +1,7 @@
 """Tests how an application's answers end the tuples of its requests."""
 
 import asyncio
+import time
 from contextlib import suppress
 
 import httpx
@@ -8,6 +9,8 @@ import pytest
 from acker_client import UsageError
 from acker_client.integrations.asgi import RETRY_STATUSES, SCOPE_KEY, AckerMiddleware
 from acker_client.integrations.httpx import ainject_request
+from acker_client.propagate import sign
+from acker_protocol.anchors_signature import write_signature
 from acker_protocol.operations import Outcome
 from acker_protocol.states import Finished
 
@@ -232,3 +235,83 @@ async def test_other_scopes_than_http_pass(async_acker):
 async def test_what_is_no_component_or_no_word_for_errors_is_reported_at_the_start(async_acker, wrong):
     with pytest.raises(UsageError):
         AckerMiddleware(Application(), acker=async_acker, **wrong)
+
+
+SECRET = "32 random characters, from a file"
+
+
+@pytest.fixture
+def post(async_acker):
+    """Send a request to an application behind the middleware."""
+
+    async def posted(application, headers, **options) -> httpx.Response:
+        served = AckerMiddleware(application, acker=async_acker, component="billing", **options)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=served), base_url="http://app") as http:
+            return await http.post("/", headers=headers)
+
+    return posted
+
+
+async def test_anchors_that_a_holder_of_the_secret_signed_are_taken(service, headers, post):
+    answer = await post(Application(), sign(headers, secret=SECRET), secret=SECRET)
+    assert (answer.status_code, outcome(service)) == (200, Outcome.ACKED)
+
+
+async def test_of_several_secrets_any_is_accepted(service, headers, post):
+    secrets = ["a new secret of 16 or more", SECRET]
+    assert (await post(Application(), sign(headers, secret=SECRET), secret=secrets)).status_code == 200
+    assert outcome(service) is Outcome.ACKED
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [
+        (None, "needs one Acker-Anchors-Signature here, and has 0"),
+        ("nonsense", "must be 00, a time in Unix seconds and 64 hex digits"),
+        (f"00 1790000000 {64 * 'a'}", "another secret, or for other anchors"),
+        ("another secret of 16 or more", "another secret, or for other anchors"),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 503])
+async def test_without_proof_a_request_does_nothing_to_its_root_and_is_answered_403(
+    service, headers, post, proof, words, status
+):
+    application, before = Application(status), len(service.writes())
+    if proof is not None and " of " in proof:
+        headers = sign(headers, secret=proof)
+    elif proof is not None:
+        headers = headers | {"Acker-Anchors-Signature": proof}
+    answer = await post(application, headers, secret=SECRET)
+    assert (answer.status_code, application.scopes, len(service.writes()), outcome(service)) == (403, [], before, None)
+    assert words in answer.text
+
+
+@pytest.mark.parametrize("off_s", [-400, 400])
+async def test_proof_of_another_time_is_answered_403(headers, post, off_s):
+    [anchors] = headers.values()
+    signature = write_signature([SECRET.encode()], anchors, now_s=time.time() + off_s)
+    answer = await post(Application(), headers | {"Acker-Anchors-Signature": signature}, secret=SECRET)
+    assert (answer.status_code, answer.text) == (403, "Acker-Anchors-Signature is more than 300 s from now")
+
+
+async def test_the_name_that_wsgi_has_for_the_header_goes_around_nothing(service, post):
+    forged = {"HTTP_ACKER_ANCHORS": "00 default 00000000000000aa-00000000000000bb"}
+    for options in ({}, {"secret": SECRET}):
+        assert (await post(Application(503), forged, **options)).status_code == 503
+    assert service.requests == []
+
+
+async def test_a_request_without_anchors_needs_no_proof(service, post):
+    assert (await post(Application(503), {}, secret=SECRET)).status_code == 503
+    assert service.requests == []
+
+
+async def test_signed_anchors_of_another_topology_are_answered_400(post):
+    headers = {"Acker-Anchors": "00 other 00000000000000aa-00000000000000bb"}
+    assert (await post(Application(), sign(headers, secret=SECRET), secret=SECRET)).status_code == 400
+
+
+@pytest.mark.parametrize("secret", ["", "short", [], [SECRET, "short"], SECRET.encode()])
+async def test_a_secret_that_can_be_guessed_is_reported_at_the_start(async_acker, secret):
+    with pytest.raises(UsageError, match="secret"):
+        AckerMiddleware(Application(), acker=async_acker, component="billing", secret=secret)

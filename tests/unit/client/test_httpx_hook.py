@@ -2,12 +2,14 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
+from types import SimpleNamespace
 
 import httpx
 import pytest
-from acker_client import DuplicateKey, TupleClosed
+from acker_client import DuplicateKey, InvalidSignature, TupleClosed, UsageError, propagate
 from acker_client.integrations.httpx import KEY, ainject_request, inject_request
-from acker_client.propagate import use
+from acker_client.propagate import sign, use, verify
 from acker_protocol.anchors import read_anchors
 from acker_protocol.ids import derive_edge
 from acker_protocol.operations import Outcome
@@ -189,3 +191,118 @@ async def test_a_thread_of_asyncio_takes_the_tuple_along(acker, headers, http, p
     with acker.receive(headers, component="order"):
         await asyncio.to_thread(http.post, BILLING)
     assert len(peer.edges()) == 1
+
+
+SECRET = "32 random characters, from a file"
+
+
+@pytest.fixture
+def signing(peer):
+    """A client whose hook has a secret."""
+    hooks = {"request": [partial(inject_request, secret=SECRET)]}
+    with httpx.Client(transport=peer.transport(), event_hooks=hooks) as client:
+        yield client
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time in Unix seconds, by which anchors are signed."""
+    clock = SimpleNamespace(now=1_790_000_000)
+    monkeypatch.setattr(propagate, "time", SimpleNamespace(time=lambda: clock.now))
+    return clock
+
+
+def signatures(peer: Peer) -> list[str | None]:
+    return [headers.get("Acker-Anchors-Signature") for headers in peer.came]
+
+
+def test_a_hook_with_a_secret_signs_what_it_injects(acker, headers, signing, peer):
+    with acker.receive(headers, component="order"):
+        signing.post(BILLING, extensions={KEY: "charge"})
+    signing.post(BILLING)
+    [child, outside] = peer.came
+    verify(child, secret=SECRET)
+    assert (len(peer.edges()), signatures(peer)[1], "Acker-Anchors" in outside) == (1, None, False)
+
+
+def test_a_hook_without_a_secret_signs_nothing(acker, headers, http, peer):
+    with acker.receive(headers, component="order"):
+        http.post(BILLING)
+    assert signatures(peer) == [None]
+
+
+def test_a_request_that_is_sent_again_later_is_signed_anew_for_the_same_edge(acker, headers, signing, peer, clock):
+    request = signing.build_request("POST", BILLING)
+    with acker.receive(headers, component="order"):
+        signing.send(request)
+    clock.now += 1_000
+    signing.send(request)
+    assert [signature.split()[1] for signature in signatures(peer)] == ["1790000000", "1790001000"]
+    assert peer.edges()[0] == peer.edges()[1]
+    verify(peer.came[1], secret=SECRET)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(307, headers={"Location": "http://other.test/"}),
+        httpx.Response(401, headers={"WWW-Authenticate": 'Digest realm="r", nonce="n", qop="auth"'}),
+    ],
+    ids=["redirect", "challenge"],
+)
+def test_what_the_client_sends_again_by_itself_is_signed_too(acker, headers, signing, peer, answer):
+    peer.answers.append(answer)
+    with acker.receive(headers, component="order"):
+        signing.post(BILLING, follow_redirects=True, auth=httpx.DigestAuth("liu", "bei"))
+    assert len(peer.came) == 2
+    for came in peer.came:
+        verify(came, secret=SECRET)
+
+
+@pytest.mark.parametrize("passed_on", [{}, {"Acker-Anchors-Signature": "00 1790000000 " + 64 * "a"}])
+def test_anchors_of_somebody_else_are_passed_on_and_not_signed(acker, headers, signing, peer, passed_on):
+    forged = {"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"} | passed_on
+    with acker.receive(headers, component="order"):
+        signing.post(BILLING, headers=forged)
+    signing.post(BILLING, headers=forged)
+    assert signatures(peer) == [passed_on.get("Acker-Anchors-Signature")] * 2
+
+
+def test_anchors_that_replace_those_of_the_hook_are_not_signed_when_the_request_is_sent_again(
+    acker, headers, signing, peer
+):
+    request = signing.build_request("POST", BILLING)
+    with acker.receive(headers, component="order"):
+        signing.send(request)
+    request.headers["Acker-Anchors"] = "00 default 00000000000000aa-00000000000000bb"
+    signing.send(request)
+    with pytest.raises(InvalidSignature):
+        verify(peer.came[1], secret=SECRET)
+
+
+def test_anchors_made_by_hand_are_signed_by_hand(acker, headers, signing, peer):
+    with acker.receive(headers, component="order") as tup:
+        signing.post(BILLING, headers=sign(tup.headers(key="charge"), secret=[SECRET, "another of 16 or more"]))
+    verify(peer.came[0], secret=["yet another of 16 or more", SECRET])
+
+
+@pytest.mark.anyio
+async def test_the_hook_of_an_async_client_signs_too(async_acker, peer):
+    hooks = {"request": [partial(ainject_request, secret=SECRET)]}
+    async with (
+        httpx.AsyncClient(transport=peer.transport(), event_hooks=hooks) as http,
+        async_acker.shared_spout("orders").emit(message_id="42"),
+    ):
+        await http.post(BILLING)
+    verify(peer.came[0], secret=SECRET)
+
+
+def test_a_hook_with_a_secret_that_can_be_guessed_is_refused(acker, headers, peer):
+    hooks = {"request": [partial(inject_request, secret="short")]}
+    with (
+        httpx.Client(transport=peer.transport(), event_hooks=hooks) as http,
+        acker.receive(headers, component="order"),
+        pytest.raises(UsageError, match="16 characters"),
+    ):
+        http.post(BILLING)
+    assert peer.came == []

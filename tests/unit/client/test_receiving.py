@@ -5,8 +5,8 @@ import logging
 import threading
 
 import pytest
-from acker_client import DuplicateKey, UsageError
-from acker_client.propagate import current, extract, inject, use
+from acker_client import DuplicateKey, InvalidHeader, InvalidSignature, UsageError
+from acker_client.propagate import current, extract, inject, sign, use, verify
 from acker_protocol.operations import OperationState, Outcome
 from acker_protocol.states import Finished, TopologyRules
 
@@ -255,3 +255,51 @@ async def test_an_async_client_counts_a_tuple_without_a_header_too(async_acker, 
     for message in ({}, headers):
         async_acker.receive(message, component="split")
     assert async_acker.stats().untracked_tuples == 1
+
+
+SECRET = "32 random characters, from a file"
+
+
+def test_what_is_injected_with_a_secret_is_signed(acker, headers):
+    with acker.receive(headers, component="split"):
+        inject(carrier := {"x": "y"}, "word", secret=[SECRET, "another of 16 or more"])
+        inject(plain := {}, "another")
+    verify(carrier, secret=SECRET)
+    assert (carrier["x"], len(carrier), list(plain)) == ("y", 3, ["Acker-Anchors"])
+
+
+def test_nothing_is_signed_outside_of_a_block_or_where_there_are_anchors(acker, headers):
+    inject(carrier := {}, secret=SECRET)
+    with acker.receive(headers, component="split"):
+        inject(given := dict(headers), secret=SECRET)
+    with acker.receive({}, component="split"):
+        inject(untracked := {}, secret=SECRET)
+    assert (carrier, given, untracked) == ({}, headers, {})
+
+
+def test_a_signature_replaces_the_one_before_and_keeps_the_other_headers(headers):
+    once = sign(headers | {"x": "y", "acker-anchors-signature": "old"}, secret=SECRET)
+    assert set(once) == {"Acker-Anchors", "x", "Acker-Anchors-Signature"}
+    verify(once, secret=SECRET)
+    assert "Acker-Anchors-Signature" not in headers
+
+
+def test_headers_without_anchors_are_not_signed():
+    assert sign({"x": "y"}, secret=SECRET) == {"x": "y"}
+
+
+def test_anchors_without_a_signature_are_refused_as_invalid(headers):
+    with pytest.raises(InvalidHeader, match="needs one Acker-Anchors-Signature"):
+        verify(headers, secret=SECRET)
+    with pytest.raises(InvalidSignature):
+        verify(sign(headers, secret=SECRET), secret="another of 16 or more")
+    verify({}, secret=SECRET)
+
+
+@pytest.mark.parametrize(
+    "use_secret", [lambda secret: sign({}, secret=secret), lambda secret: verify({}, secret=secret)]
+)
+@pytest.mark.parametrize("secret", ["", "short", None, []])
+def test_a_secret_that_can_be_guessed_is_refused(use_secret, secret):
+    with pytest.raises(UsageError, match="secret"):
+        use_secret(secret)

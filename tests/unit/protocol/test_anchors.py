@@ -220,7 +220,7 @@ def test_the_quick_reader_consumes_nothing_that_it_does_not_take():
         os.environ | {"HTTP_ACKER_ANCHORS": ONE},  # CGI
         {"host": ["a", "b"], "acker-anchors": [ONE]},  # several values of each name, as AWS's load balancer gives them
         {"Acker-Anchors": (ONE,)},
-        [(b"http_acker_anchors", ONE.encode())],
+        [(b"ACKER-anchors", ONE.encode())],
     ],
     ids=["wsgi", "cgi", "lists", "tuples", "bytes"],
 )
@@ -228,6 +228,21 @@ def test_headers_are_read_in_each_form_that_libraries_give_them(headers):
     ids = read_ids(headers, "00 default ")
     assert ids is None or ids == ANCHORS.ids
     assert read_anchors(headers, topology="default") == ANCHORS
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"http_acker_anchors", ONE.encode())],  # ASGI
+        [(b"HTTP_ACKER_ANCHORS", ONE.encode())],
+        {"http_acker_anchors": ONE},  # Starlette
+        {"Http-Acker-Anchors": ONE},  # Werkzeug
+        {"acker_anchors": ONE},
+    ],
+)
+def test_a_header_that_bears_the_name_of_wsgi_s_environment_is_another(headers):
+    assert read_ids(headers, "00 default ") == ()
+    assert read_anchors(headers, topology="default").anchors == ()
 
 
 def test_the_header_beside_its_name_of_wsgi_is_the_header_twice():

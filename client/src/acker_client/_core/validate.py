@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
+from acker_protocol.anchors_signature import secret_keys
 from acker_protocol.wire import fields
 
 from acker_client.errors import UsageError
@@ -65,6 +66,14 @@ def checked(what: str, check: "Callable[[Any], Any]", value: Any) -> Any:
     try:
         return check(value)
     except ValueError as error:
+        raise UsageError(f"{what} {error}") from None
+
+
+def secrets(what: str, value: Any) -> "tuple[bytes, ...]":
+    """Return the keys of one secret or of several. Raises `UsageError`, which does not show them."""
+    try:
+        return secret_keys(value)
+    except (TypeError, ValueError) as error:
         raise UsageError(f"{what} {error}") from None
 
 

@@ -1,20 +1,26 @@
-"""The token in the address of a root's status: the root id, when it expires, and an HMAC of both."""
+"""The token in the address of a root's status: a random handle, what it stands for in a cipher, and an HMAC of both.
 
-import base64
-import binascii
+The cipher is the root id and when the token expires, XORed with an HMAC of the handle. So whoever holds the secret
+reads a token, with nothing stored, and nobody else learns a root id, by which one could fail the root.
+"""
+
 import hmac
+import re
 import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 
 from acker_protocol.ids import format_id, parse_id
 
-from acker_client.errors import UsageError
+from acker_client._core import validate
 
+HANDLE_BYTES = 16
 MAC_BYTES = 16
-MIN_SECRET_CHARACTERS = 16
 
 _FIELDS = struct.Struct(">QQ")
-_PURPOSE = b"acker status token 1\0"
+_FORM = re.compile(r"[A-Za-z0-9_-]{64}", re.ASCII)
+_CIPHER_PURPOSE = b"acker status token 2 cipher\0"
+_MAC_PURPOSE = b"acker status token 2 mac\0"
 
 
 class InvalidToken(Exception):
@@ -29,30 +35,40 @@ class StatusTokens:
     """Makes and reads the tokens of one topology: made with the first of the secrets, read with any."""
 
     def __init__(self, secrets: str | Sequence[str], *, topology: str, lifetime_s: float) -> None:
-        self._secrets = [secret.encode() for secret in ([secrets] if isinstance(secrets, str) else secrets)]
-        if not self._secrets or min(map(len, self._secrets)) < MIN_SECRET_CHARACTERS:
-            raise UsageError(f"secret must have {MIN_SECRET_CHARACTERS} characters at least; draw it, do not invent it")
+        self._keys = validate.secrets("secret", secrets)
         self._topology = topology.encode()
         self._lifetime_s = lifetime_s
 
-    def make(self, root_id: str, *, now_s: float) -> str:
-        """Make the token of a root: 43 characters that can stand in a path. Times are in Unix seconds."""
+    def make(self, root_id: str, *, handle: bytes, now_s: float) -> str:
+        """Make the token of a root: 64 characters that can stand in a path.
+
+        ``handle`` are 16 random bytes, drawn for this token alone. Times are in Unix seconds.
+        """
         fields = _FIELDS.pack(parse_id(root_id), int(now_s + self._lifetime_s))
-        return base64.urlsafe_b64encode(fields + self._mac(self._secrets[0], fields)).decode().rstrip("=")
+        sealed = handle + self._cipher(self._keys[0], handle, fields)
+        return urlsafe_b64encode(sealed + self._mac(self._keys[0], sealed)).decode()
 
     def read(self, token: str, *, now_s: float) -> str:
         """Return the root id. Raises `InvalidToken` and `ExpiredToken`."""
-        try:
-            data = base64.b64decode(f"{token}=", altchars=b"-_", validate=True)
-        except (ValueError, binascii.Error):
-            raise InvalidToken from None
-        fields, mac = data[: _FIELDS.size], data[_FIELDS.size :]
-        if not any(hmac.compare_digest(mac, self._mac(secret, fields)) for secret in self._secrets):
+        if _FORM.fullmatch(token) is None:
             raise InvalidToken
-        root_id, expires_s = _FIELDS.unpack(fields)
-        if now_s >= expires_s:
-            raise ExpiredToken
-        return format_id(root_id)
+        data = urlsafe_b64decode(token)
+        sealed, mac = data[:-MAC_BYTES], data[-MAC_BYTES:]
+        for key in self._keys:
+            if hmac.compare_digest(mac, self._mac(key, sealed)):
+                root_id, expires_s = _FIELDS.unpack(self._cipher(key, sealed[:HANDLE_BYTES], sealed[HANDLE_BYTES:]))
+                if now_s >= expires_s:
+                    raise ExpiredToken
+                return format_id(root_id)
+        raise InvalidToken
 
-    def _mac(self, secret: bytes, fields: bytes) -> bytes:
-        return hmac.digest(secret, _PURPOSE + self._topology + b"\0" + fields, "sha256")[:MAC_BYTES]
+    def _cipher(self, key: bytes, handle: bytes, text: bytes) -> bytes:
+        """XOR the fields with what the handle gives: encrypts them, and decrypts them again."""
+        stream = self._digest(key, _CIPHER_PURPOSE, handle)
+        return bytes(one ^ other for one, other in zip(text, stream, strict=False))
+
+    def _mac(self, key: bytes, sealed: bytes) -> bytes:
+        return self._digest(key, _MAC_PURPOSE, sealed)[:MAC_BYTES]
+
+    def _digest(self, key: bytes, purpose: bytes, text: bytes) -> bytes:
+        return hmac.digest(key, purpose + self._topology + b"\0" + text, "sha256")

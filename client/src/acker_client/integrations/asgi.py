@@ -1,11 +1,14 @@
 """Makes an ASGI application a bolt: each request with anchors is a tuple, and its response ends it."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import time
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from acker_protocol.anchors_signature import check_signature
+
 from acker_client._core import validate
-from acker_client.errors import InvalidHeader
+from acker_client.errors import InvalidHeader, InvalidSignature
 
 if TYPE_CHECKING:
     from acker_client.asyncio.client import AsyncAcker
@@ -39,15 +42,28 @@ class AckerMiddleware:
     `RETRY_STATUSES` leaves it open. The application may end it before that by itself.
 
     A request without the header is not tracked; one whose header cannot be read is answered 400. Other scopes than
-    http pass. Raises `UsageError` for an invalid component or ``on_error``.
+    http pass.
+
+    With a ``secret``, 16 random characters or more, the header needs proof that the caller has it too, as ``inject``
+    and the hooks of httpx give it; without proof a request is answered 403. Several secrets, any of which will do, let
+    you change it. Raises `UsageError` for an invalid component, ``on_error`` or secret.
     """
 
-    def __init__(self, app: Application, *, acker: "AsyncAcker", component: str, on_error: "OnError" = "fail") -> None:
+    def __init__(
+        self,
+        app: Application,
+        *,
+        acker: "AsyncAcker",
+        component: str,
+        on_error: "OnError" = "fail",
+        secret: str | Sequence[str] | None = None,
+    ) -> None:
         validate.one_of("on_error", on_error, "fail", "leave_open")
         self._component = validate.name("component", component)
         self._app = app
         self._acker = acker
         self._on_error = on_error
+        self._keys = None if secret is None else validate.secrets("secret", secret)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Within another middleware of its kind it does nothing: that one ends the tuple."""
@@ -55,9 +71,11 @@ class AckerMiddleware:
             await self._app(scope, receive, send)
             return
         try:
+            if self._keys is not None:
+                check_signature(self._keys, scope["headers"], now_s=time.time())
             tup = self._acker.receive(scope["headers"], component=self._component, on_error=self._on_error)
         except InvalidHeader as error:
-            await _refuse(send, error)
+            await _refuse(send, error, status=403 if isinstance(error, InvalidSignature) else 400)
             return
         with suppress(_Failed, _LeftOpen):
             await self._process(tup, scope, receive, _Response(send))
@@ -103,8 +121,8 @@ class _Response:
             raise _LeftOpen
 
 
-async def _refuse(send: Send, error: InvalidHeader) -> None:
+async def _refuse(send: Send, error: InvalidHeader, *, status: int) -> None:
     text = str(error).encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
-    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text})

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from inspect import isawaitable
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import ServiceError, UnknownRoot
@@ -16,7 +17,7 @@ from acker_protocol.operations import Outcome
 
 from acker_client._core import validate
 from acker_client.errors import AckerError, UsageError
-from acker_client.integrations._status_token import ExpiredToken, InvalidToken, StatusTokens
+from acker_client.integrations._status_token import HANDLE_BYTES, ExpiredToken, InvalidToken, StatusTokens
 from acker_client.integrations.asgi import Application, Event, Receive, Scope, Send
 from acker_client.propagate import use
 
@@ -52,10 +53,10 @@ class SpoutMiddleware:
     other answer passes as it is, and no init is sent.
 
     ``GET`` of the location gives the state, also of roots that another process emitted with the same ``secret``; 410
-    when it is no longer remembered. ``secret`` are 16 random characters or more, or several such: the first signs, all
-    are accepted. ``message_id`` gives the message id of a request by its scope, else it is random. ``on_completed`` is
-    called with each completion of a root that this process emitted, perhaps more than once. Only ``methods`` begin
-    roots. Times are in seconds. Raises `UsageError`.
+    when it is no longer remembered. The location tells no root id. ``secret`` are 16 random characters or more, or
+    several such: the first signs, all are accepted. ``message_id`` gives the message id of a request by its scope, else
+    it is random. ``on_completed`` is called with each completion of a root that this process emitted, perhaps more than
+    once. Only ``methods`` begin roots. Times are in seconds. Raises `UsageError`.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class SpoutMiddleware:
         """Send the application's answer, after waiting for the tree if the request prefers that."""
         self._start_reader()
         outcome = await self._outcome(root_id, wait_s)
-        token = self._tokens.make(root_id, now_s=time.time())
+        token = self._tokens.make(root_id, handle=token_bytes(HANDLE_BYTES), now_s=time.time())
         location = f"{scope.get('root_path', '')}{self._status_prefix}{token}"
         headers = [(b"location", location.encode())]
         if wait_s:
