@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-bench test-integrations test-contract \
-        test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
 APART := faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
@@ -85,6 +85,9 @@ test-airflow: $(VENV)/.dev airflow ## Start a DAG of a real Airflow when a batch
 
 test-browser: $(VENV)/.dev ## Try the page /ui/ in a real Chromium, against a real acker and Valkey (minutes)
 	$(BIN)/python -m pytest tests/browser
+
+test-httpx: $(VENV)/.dev ## Run the unit tests of the client as where httpx2 is not installed, on httpx (a minute)
+	$(BIN)/python -m pytest tests/unit/client -n 2 --dist loadfile -p tests.support.without_httpx2
 
 test-runbook: $(VENV)/.dev ## Stage the troubles of docs/runbook.md, and see that doctor names each and its entry is right (minutes)
 	$(BIN)/python -m pytest tests/runbook

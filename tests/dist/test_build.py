@@ -85,7 +85,6 @@ def test_the_client_needs_httpx_alone_and_what_httpx_is_made_of(built: dict[str,
     needed = metadata(wheel_of(built, "acker_client")).get_all("Requires-Dist", ())
     assert [each for each in needed if "extra" not in each] == [
         "h11>=0.16",
-        "httpcore>=1.0",
         "httpx>=0.28",
     ]
 

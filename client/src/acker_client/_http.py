@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import h11
-import httpx
 
 from acker_client import _transport
 from acker_client._core.responses import Response
+from acker_client._http_library import httpx
 
 if TYPE_CHECKING:
     from acker_client._core.requests import Request
@@ -40,7 +40,7 @@ _HEADERS = {
     "Accept": "*/*",
     "Accept-Encoding": "gzip, deflate",
     "Connection": "keep-alive",
-    "User-Agent": f"python-httpx/{httpx.__version__}",
+    "User-Agent": f"python-{httpx.__name__}/{httpx.__version__}",
 }
 """What httpx adds to a request."""
 

@@ -1,13 +1,15 @@
-"""The way to an acker, decided when a client is made, and what its requests and failures are in httpx's words."""
+"""The way to an acker, decided when a client is made, and what its requests and failures are in httpx's words.
+
+httpx is httpx2 where that is installed; see `_http_library`.
+"""
 
 import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from acker_client._core import validate
 from acker_client._core.responses import NoResponse, Response
+from acker_client._http_library import errors, httpx, library_of
 from acker_client._proxy import proxy_to
 from acker_client.errors import ClientClosed, UsageError
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 class Route:
     """The way to an acker: its URL, the headers and the timeout of each request, and what stands in between.
 
-    That is a transport of the program, or a proxy. Then httpx sends the requests, else the client's own connections.
+    That is a transport or a client of the program, or a proxy. Then httpx sends the requests, else the client's own
+    connections.
     """
 
     url: httpx.URL
@@ -40,11 +43,19 @@ class Route:
         """The acker's address without a path, for messages."""
         return f"{self.url.scheme}://{self.url.netloc.decode()}"
 
+    @property
+    def library(self) -> Any:
+        """The library, httpx or httpx2, that sends what the client's own connections do not."""
+        return library_of(self.transport)
+
+    @property
+    def address(self) -> str:
+        """The acker's address before the path of a request, with a login if it has one."""
+        return str(self.url).partition("?")[0].rstrip("/")
+
     def httpx_options(self) -> dict[str, Any]:
         """Return the arguments of an httpx client."""
         return {
-            "base_url": self.url,
-            "headers": self.headers,
             "timeout": self.timeout_s,
             "transport": self.transport,
             "proxy": None if self.proxy is None else self.proxy.url,
@@ -60,7 +71,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where an acker is: its URL, the API key, and a transport that replaces the client's own connections."""
+    """Where an acker is: its URL, the API key, and a transport or client that replaces the client's own connections."""
 
     url: str
     api_key: str | None = field(default=None, repr=False)
@@ -87,13 +98,13 @@ class Endpoint:
         )
 
 
-def build_request(client: httpx.Client | httpx.AsyncClient, request: "Request", route: Route) -> httpx.Request:
+def build_request(client: Any, request: "Request", route: Route) -> Any:
     """Build one attempt of a request: always the same bytes. A long poll gets its wait on top of the timeout."""
     return client.build_request(
         request.method,
-        request.path,
+        f"{route.address}{request.path}",
         content=request.body or None,
-        headers=request.headers(),
+        headers=route.headers | request.headers(),
         timeout=route.timeout_s + request.wait_s,
     )
 
@@ -104,10 +115,10 @@ def to_response(response: httpx.Response, proxy: "Proxy | None" = None) -> Respo
     return Response(status=response.status_code, body=response.content, retry_after=after, proxy=proxy)
 
 
-def no_response(error: httpx.RequestError, route: Route) -> NoResponse:
+def no_response(error: Exception, route: Route) -> NoResponse:
     """Describe a request that got no response; what cannot be sent at all is not retried."""
-    retryable = not isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol)
-    if not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
+    retryable = not isinstance(error, errors("LocalProtocolError", "UnsupportedProtocol"))
+    if not isinstance(error, errors("ConnectError", "ConnectTimeout", "ProxyError")):
         return NoResponse(error=error, retryable=retryable)
     return NoResponse(error=error, retryable=retryable, refused_by=route.origin, proxy=route.proxy)
 

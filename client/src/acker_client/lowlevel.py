@@ -20,7 +20,7 @@ from acker_client.config import SYSTEM_CLOCK, ClientConfig, Clock
 from acker_client.sync.driver import Driver
 
 if TYPE_CHECKING:
-    import httpx
+    from acker_client._http_library import Transport
 
 __all__ = ["Session", "to_milliseconds"]
 
@@ -43,7 +43,7 @@ class Session:
         retry_timeout: float,
         startup_timeout: float | None,
         request_timeout: float = 10.0,
-        transport: "httpx.BaseTransport | None" = None,
+        transport: "Transport | None" = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         config = ClientConfig(

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import httpx
 import pytest
 import trustme
 import uvloop
@@ -28,6 +27,7 @@ from acker_client import (
     _http,
 )
 from acker_client._core import requests
+from acker_client._http_library import httpx
 from acker_client.sync import _connections
 from acker_client.testing import Clock
 
@@ -198,7 +198,7 @@ def test_the_service_gets_the_bytes_and_headers_of_a_request(connect, server, pa
         "accept": "*/*",
         "accept-encoding": "gzip, deflate",
         "connection": "keep-alive",
-        "user-agent": f"python-httpx/{httpx.__version__}",
+        "user-agent": f"python-{httpx.__name__}/{httpx.__version__}",
         "authorization": "Bearer key",
         "content-type": "application/json",
     }
@@ -477,10 +477,10 @@ def test_a_closed_client_says_so(connect):
 def test_the_request_is_logged_in_httpxs_words(connect, server, caplog):
     server.answers += [TAKEN, raw(FORMS["in chunks"])]
     client = connect()
-    with caplog.at_level(logging.INFO, "httpx"):
+    with caplog.at_level(logging.INFO, httpx.__name__):
         client.ack()
         client.ack()
-    said = [record.getMessage() for record in caplog.records if record.name == "httpx"]
+    said = [record.getMessage() for record in caplog.records if record.name == httpx.__name__]
     assert said == [f'HTTP Request: POST {server.url}/v1/topologies/default/ack "HTTP/1.1 200 OK"'] * 2
 
 

@@ -28,7 +28,7 @@ def test_the_modules_of_the_client_import_one_way_even_for_their_types():
 
 def test_importing_the_client_with_all_its_modules_imports_httpx_and_nothing_else_of_weight():
     script = """
-import httpx, sys
+import httpx2, sys
 before = set(sys.modules)
 import acker_client, acker_client.integrations.asgi, acker_client.integrations.httpx, acker_client.sources.offsets
 print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)
@@ -38,6 +38,6 @@ print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdl
 
 
 def test_a_program_of_threads_does_not_import_asyncio():
-    script = "import httpx, sys; before = set(sys.modules); import acker_client; print(*set(sys.modules) - before)"
+    script = "import httpx2, sys; before = set(sys.modules); import acker_client; print(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"asyncio", "acker_client.asyncio.client"} & set(run.stdout.split())

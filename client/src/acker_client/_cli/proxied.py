@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 from urllib.parse import SplitResult
 
-import httpx
-
+from acker_client._http_library import httpx
 from acker_client._proxy import Proxy
 
 

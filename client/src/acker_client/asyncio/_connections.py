@@ -10,10 +10,9 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from acker_client import _http, _transport
 from acker_client._core.responses import NoResponse, Response
+from acker_client._http_library import httpx
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,12 +18,12 @@ from acker_client.sync.driver import Driver
 from acker_client.tuple import AsyncTuple
 
 if TYPE_CHECKING:
-    import httpx
     from acker_protocol.anchors import Headers
     from acker_protocol.operations import OperationState
 
     from acker_client._core.effects import Flow
     from acker_client._core.submitter import OnDrop
+    from acker_client._http_library import AsyncTransport
     from acker_client.admin import AsyncRoots, AsyncTopologies
     from acker_client.config import Clock, OnError, OnFull
 
@@ -59,7 +59,7 @@ class AsyncAcker(BaseClient):
         buffer_size: int = 10_000,
         on_full: "OnFull" = "block",
         on_drop: "OnDrop | None" = None,
-        transport: "httpx.AsyncBaseTransport | None" = None,
+        transport: "AsyncTransport | None" = None,
         clock: "Clock" = SYSTEM_CLOCK,
     ) -> None:
         config = ClientConfig(

@@ -7,10 +7,9 @@ from collections import deque
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
-import httpx
-
 from acker_client import _http, _transport
 from acker_client._core.responses import NoResponse, Response
+from acker_client._http_library import httpx
 
 if TYPE_CHECKING:
     from acker_client._core.requests import Request

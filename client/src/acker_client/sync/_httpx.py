@@ -1,10 +1,10 @@
-"""Requests of threads by httpx: through a transport of the program, or through a proxy."""
+"""Requests of threads by httpx or httpx2: through a transport or a client of the program, or through a proxy."""
 
 from typing import TYPE_CHECKING
 
-import httpx
-
 from acker_client import _transport
+from acker_client._http_library import errors
+from acker_client.propagate import use
 
 if TYPE_CHECKING:
     from acker_client._core.requests import Request
@@ -12,18 +12,25 @@ if TYPE_CHECKING:
 
 
 class HttpxSender:
-    """Sends requests by an httpx client."""
+    """Sends requests by a client of its own, or by the one of the program, which it does not close."""
 
     def __init__(self, route: _transport.Route) -> None:
         self._route = route
-        self._client = httpx.Client(**route.httpx_options())
+        self._is_closed = False
+        library = route.library
+        self._is_own = not isinstance(route.transport, library.Client)
+        self._client = library.Client(**route.httpx_options()) if self._is_own else route.transport
 
     def send(self, request: "Request") -> "Response | NoResponse":
         """Send a request once. Raises `ClientClosed`."""
         client, route = self._client, self._route
+        if self._is_closed:
+            raise _transport.closed()
+        built = _transport.build_request(client, request, route)
         try:
-            return _transport.to_response(client.send(_transport.build_request(client, request, route)), route.proxy)
-        except httpx.RequestError as error:
+            with use(None):  # a client of the program may have the hook that anchors requests: these are no children
+                return _transport.to_response(client.send(built), route.proxy)
+        except errors("RequestError") as error:
             return _transport.no_response(error, route)
         except RuntimeError:
             if client.is_closed:
@@ -32,4 +39,6 @@ class HttpxSender:
 
     def close(self) -> None:
         """Close the client, and with it the transport."""
-        self._client.close()
+        self._is_closed = True
+        if self._is_own:
+            self._client.close()

@@ -17,12 +17,12 @@ from acker_client.sync.spout import Spout
 from acker_client.tuple import Tuple
 
 if TYPE_CHECKING:
-    import httpx
     from acker_protocol.anchors import Headers
     from acker_protocol.operations import OperationState
 
     from acker_client._core.effects import Flow
     from acker_client._core.submitter import OnDrop
+    from acker_client._http_library import Transport
     from acker_client.admin import Roots, Topologies
     from acker_client.config import Clock, OnError, OnFull
 
@@ -38,7 +38,7 @@ class Acker(BaseClient):
 
     ``api_key`` is sent as a bearer token. `ClientConfig` says what the further keywords mean; times are in seconds.
     ``on_drop`` is called with the tuple and the `DropTuple` (by default a warning is logged); with a
-    ``transport`` of httpx, requests go by it.
+    ``transport``, which is a transport or a client of httpx or httpx2, requests go by it; a client stays open.
 
     Acks wait for ``linger`` and are sent together, at the latest by ``flush()``, ``close()`` and at the end of the
     interpreter. What cannot be delivered is counted, and raised by the next call as `OperationsLost`. After a fork the
@@ -60,7 +60,7 @@ class Acker(BaseClient):
         buffer_size: int = 10_000,
         on_full: "OnFull" = "block",
         on_drop: "OnDrop | None" = None,
-        transport: "httpx.BaseTransport | None" = None,
+        transport: "Transport | None" = None,
         clock: "Clock" = SYSTEM_CLOCK,
     ) -> None:
         config = ClientConfig(

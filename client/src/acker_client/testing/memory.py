@@ -5,14 +5,15 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Unpack
 
-import httpx
 from acker_protocol import errors, routes
 from acker_protocol.operations import REFUSED, Operation, OperationState
 from acker_protocol.states import State, TopologyRules
 from acker_protocol.wire.operations import VERBS, decode_batch, decode_json, decode_operation, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
 
+from acker_client import _http_library
 from acker_client._core.validate import to_milliseconds
+from acker_client._http_library import httpx, library_of
 from acker_client.asyncio.client import AsyncAcker
 from acker_client.config import ClientOptions
 from acker_client.sync.client import Acker
@@ -20,7 +21,7 @@ from acker_client.testing._memory_store import MemoryStore
 from acker_client.testing.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from acker_client._core.topology import DedupeWindow
 
@@ -37,6 +38,23 @@ class lost_reply:  # noqa: N801 - reads as a verb: faults.append(lost_reply(Read
         self.error = error
 
 
+class MemoryTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Leads to an acker in memory, from clients of httpx and of httpx2, of threads and of tasks."""
+
+    def __init__(self, handle: "Callable[[Any], Any]") -> None:
+        self._handle = handle
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer with a response of the library that the request is of."""
+        request.read()
+        return self._handle(request)  # type: ignore[no-any-return]  # of either library
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """As `handle_request`."""
+        await request.aread()
+        return self._handle(request)  # type: ignore[no-any-return]  # of either library
+
+
 class MemoryAcker:
     """An acker with one topology on the state machine of ``acker_protocol.tree``, in memory. ::
 
@@ -51,9 +69,10 @@ class MemoryAcker:
     ``message_timeout``, ``progress_timeout``, ``dedupe_window`` and ``retention`` (seconds, 0 for none; an automatic
     window equals the message timeout) and ``max_spout_pending``; ``max_early`` bounds the roots without their init.
     ``requests`` lists the requests that came. ``faults`` hit the next requests, one each, None letting one through: an
-    httpx error is raised before anything is applied, or afterwards if wrapped in `lost_reply`; a `ServiceError` or a
-    response is the answer. ``refusals`` are the states that answer the next inits. ``store.is_full`` True refuses with
-    ``store_full`` whatever would begin a root. ``exists`` False deletes the topology.
+    error of httpx or httpx2 is raised before anything is applied, or afterwards if wrapped in `lost_reply`; a
+    `ServiceError` or a response is the answer. ``refusals`` are the states that answer the next inits.
+    ``store.is_full`` True refuses with ``store_full`` whatever would begin a root. ``exists`` False deletes the
+    topology.
     """
 
     def __init__(
@@ -86,9 +105,9 @@ class MemoryAcker:
         self.refusals: deque[OperationState] = self.store.refusals
         self._lock = Lock()
 
-    def transport(self) -> httpx.MockTransport:
+    def transport(self) -> MemoryTransport:
         """Return the transport that leads here, for sync and async clients."""
-        return httpx.MockTransport(self._handle)
+        return MemoryTransport(self._handle)
 
     def acker(self, **options: Unpack[ClientOptions]) -> Acker:
         """Make a client of this acker, on its clock; call its ``flush()`` before you look, or set ``linger=0``."""
@@ -146,19 +165,22 @@ class MemoryAcker:
             return self._answer_or_fail(request, self.faults.popleft() if self.faults else None)
 
     def _answer_or_fail(self, request: httpx.Request, failure: Any) -> httpx.Response:
-        if isinstance(failure, httpx.TransportError):
+        library = library_of(request)
+        if isinstance(failure, _http_library.errors("TransportError")):
             raise failure
-        if isinstance(failure, httpx.Response):
-            return failure
+        if isinstance(failure, library.Response):
+            return failure  # type: ignore[no-any-return]  # of either library
+        if hasattr(failure, "status_code"):  # a response of the other library
+            return _response(library, failure.status_code, headers=failure.headers.raw, content=failure.content)
         try:
             if isinstance(failure, errors.ServiceError):
                 raise failure
             answer = self._answer(request)
         except errors.ServiceError as error:
-            return _problem(error)
+            return _problem(library, error)
         if isinstance(failure, lost_reply):
             raise failure.error
-        return httpx.Response(200, json=answer)
+        return _response(library, 200, json=answer)
 
     def _answer(self, request: httpx.Request) -> Document:
         base, _, below = request.url.path.partition(f"{routes.topologies()}/")
@@ -232,6 +254,10 @@ def _parameters(request: httpx.Request) -> "Mapping[str, Any]":
     return dict(request.url.params) | (decode_json(request.content) if request.content else {})
 
 
-def _problem(error: errors.ServiceError) -> httpx.Response:
+def _problem(library: Any, error: errors.ServiceError) -> httpx.Response:
     headers = {"Retry-After": str(error.extra.get("retry_after_s", 1))} if error.status in (429, 503) else {}
-    return httpx.Response(error.status, json=error.document(), headers=headers)
+    return _response(library, error.status, json=error.document(), headers=headers)
+
+
+def _response(library: Any, status: int, **content: Any) -> httpx.Response:
+    return library.Response(status, **content)  # type: ignore[no-any-return]  # of either library
