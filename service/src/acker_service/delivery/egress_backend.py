@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 
-import httpcore
+import httpcore2
 
 from acker_service.delivery.egress import EgressPolicy
 
@@ -18,45 +18,45 @@ Resolve = Callable[[str, int], Awaitable[tuple[str, ...]]]
 _Addresses = asyncio.Future[tuple[str, ...]]
 
 
-class DestinationDenied(httpcore.ConnectError):
+class DestinationDenied(httpcore2.ConnectError):
     """A host has no allowed address. Does not name its addresses: they may be internal."""
 
 
-class EgressGuardedBackend(httpcore.AsyncNetworkBackend):
-    """Opens TCP connections for httpcore. httpcore uses the host's name for TLS and the Host header.
+class EgressGuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Opens TCP connections for httpcore2. httpcore2 uses the host's name for TLS and the Host header.
 
     Each connection resolves the name once and connects to an address of that same answer that is public or allowed,
     so DNS rebinding has no effect. Other spellings of an address (decimal, octal, hexadecimal) are resolved as names.
     """
 
     def __init__(
-        self, *, egress_policy: EgressPolicy, resolve: Resolve, network: httpcore.AsyncNetworkBackend | None = None
+        self, *, egress_policy: EgressPolicy, resolve: Resolve, network: httpcore2.AsyncNetworkBackend | None = None
     ) -> None:
         self._policy = egress_policy
         self._resolve = resolve
-        self._network = network or httpcore.AnyIOBackend()
+        self._network = network or httpcore2.AnyIOBackend()
 
     async def connect_tcp(
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's interface
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's interface
         local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first allowed address that answers. Raises `DestinationDenied`, or as httpcore does."""
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to the first allowed address that answers. Raises `DestinationDenied`, or as httpcore2 does."""
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._allowed_addresses(host, port)
                 return await self._connect_first(addresses, port, timeout, local_address, socket_options)
         except TimeoutError:
-            raise httpcore.ConnectTimeout from None
+            raise httpcore2.ConnectTimeout from None
 
     async def _allowed_addresses(self, host: str, port: int) -> tuple[str, ...]:
         try:
             addresses = await self._resolve(host, port)
         except OSError as error:
-            raise httpcore.ConnectError(f"{host} has no address: {error.strerror or error}") from None
+            raise httpcore2.ConnectError(f"{host} has no address: {error.strerror or error}") from None
         if self._policy.allows_host(host):
             return addresses
         denials = {address: self._policy.denial(address) for address in addresses}
@@ -72,14 +72,14 @@ class EgressGuardedBackend(httpcore.AsyncNetworkBackend):
         port: int,
         connect_timeout: float | None,
         local_address: str | None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None,
-    ) -> httpcore.AsyncNetworkStream:
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None,
+    ) -> httpcore2.AsyncNetworkStream:
         """Try one address after the other, each for an equal share of the time: a silent one leaves time for others."""
         share = None if connect_timeout is None else connect_timeout / len(addresses)
         for address in addresses[:-1]:
             try:
                 return await self._network.connect_tcp(address, port, share, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
         return await self._network.connect_tcp(addresses[-1], port, share, local_address, socket_options)
 

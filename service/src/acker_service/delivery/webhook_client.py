@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import httpcore
+import certifi
+import httpcore2
 from acker_protocol.signature import signed_headers
 
 from acker_service.delivery.egress import EgressPolicy
@@ -57,13 +58,13 @@ class WebhookClient:
     ) -> None:
         self.limits = limits or RequestLimits()
         self.clock = clock
-        self._tls = tls or httpcore.default_ssl_context()
+        self._tls = tls or _trusting_context()
         self._backend = EgressGuardedBackend(egress_policy=egress_policy, resolve=resolve or Resolver())
 
     def endpoint(self, url: str) -> "Endpoint":
         """Create the endpoint of one webhook. Raises ``ValueError`` for a URL that `read_callback` refuses."""
-        # httpcore reads no proxies from the environment and follows no redirects, unlike httpx.
-        pool = httpcore.AsyncConnectionPool(
+        # httpcore2 reads no proxies from the environment and follows no redirects, unlike httpx.
+        pool = httpcore2.AsyncConnectionPool(
             ssl_context=self._tls,
             network_backend=self._backend,
             max_connections=self.limits.max_in_flight,
@@ -76,14 +77,14 @@ class Endpoint:
     """The receiver of one webhook, with a connection pool of its own: an endpoint that hangs delays no other."""
 
     def __init__(
-        self, url: str, *, pool: httpcore.AsyncConnectionPool, limits: RequestLimits, clock: Callable[[], float]
+        self, url: str, *, pool: httpcore2.AsyncConnectionPool, limits: RequestLimits, clock: Callable[[], float]
     ) -> None:
         address = read_address(url)
         self.url = url
         self._limits = limits
         self._clock = clock
         self._pool = pool
-        self._url = httpcore.URL(
+        self._url = httpcore2.URL(
             scheme=address.scheme, host=address.host, port=address.port, target=address.target.encode()
         )
         self._headers = {"Host": address.authority, **_HEADERS}
@@ -121,7 +122,7 @@ class Endpoint:
         ) as response:
             return await self._read(response)
 
-    async def _read(self, response: httpcore.Response) -> ReceiverResponse:
+    async def _read(self, response: httpcore2.Response) -> ReceiverResponse:
         """Read the parts of a response that `classify` needs: the body of a 2xx only."""
         headers = {name.lower(): value.decode("latin-1") for name, value in response.headers}
         if not 200 <= response.status < 300:
@@ -131,7 +132,7 @@ class Endpoint:
         delimited = b"content-length" in headers or b"transfer-encoding" in headers
         return ReceiverResponse(status=response.status, body=await self._read_body(response), delimited=delimited)
 
-    async def _read_body(self, response: httpcore.Response) -> bytes:
+    async def _read_body(self, response: httpcore2.Response) -> bytes:
         body = bytearray()
         async for part in response.aiter_stream():
             body += part
@@ -147,17 +148,24 @@ class Endpoint:
         match error:
             case DestinationDenied() | UnreadableResponse():
                 return str(error)
-            case httpcore.ConnectTimeout():
+            case httpcore2.ConnectTimeout():
                 return f"no connection within {self._limits.connect_timeout_s:g} s"
-            case httpcore.ConnectError():
+            case httpcore2.ConnectError():
                 return f"no connection: {error}"
-            case TimeoutError() | httpcore.TimeoutException():
+            case TimeoutError() | httpcore2.TimeoutException():
                 return f"no whole answer within {self._limits.request_timeout_s:g} s"
-            case httpcore.ProtocolError() | httpcore.NetworkError() | AttributeError(name="getpeername", obj=None):
+            case httpcore2.ProtocolError() | httpcore2.NetworkError() | AttributeError(name="getpeername", obj=None):
                 # The last: uvloop takes the socket from a connection that is reset, and anyio asks it for its peer.
                 return "the answer broke off, or was not HTTP"
         _log.error("a post to %s failed unexpectedly", self._headers["Host"], exc_info=error)
         return f"failed unexpectedly: {type(error).__name__}"
+
+
+def _trusting_context() -> ssl.SSLContext:
+    """Trust what the system trusts, and what certifi lists: a container may have no certificates of its own."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
 
 
 def _timeouts(limits: RequestLimits) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 
-import httpcore
+import httpcore2
 import pytest
 from acker_service.delivery.egress import EgressPolicy, read_networks
 from acker_service.delivery.egress_backend import MAX_LOOKUPS, DestinationDenied, EgressGuardedBackend, Resolver
@@ -33,7 +33,7 @@ class Names:
         return tuple(answer.split())
 
 
-class Network(httpcore.AsyncNetworkBackend):
+class Network(httpcore2.AsyncNetworkBackend):
     """A network that records the addresses it connects to; some of them answer, the others refuse or stay silent."""
 
     def __init__(self, *alive: str, silent: tuple[str, ...] = ()) -> None:
@@ -41,17 +41,17 @@ class Network(httpcore.AsyncNetworkBackend):
         self.silent = silent
         self.connected: list[str] = []
 
-    async def connect_tcp(self, host, port, timeout=None, *_):  # noqa: ARG002, ASYNC109 - the interface of httpcore
+    async def connect_tcp(self, host, port, timeout=None, *_):  # noqa: ARG002, ASYNC109 - the interface of httpcore2
         self.connected.append(host)
         if host in self.silent:
             try:
                 async with asyncio.timeout(timeout):
                     await asyncio.Event().wait()
             except TimeoutError:
-                raise httpcore.ConnectTimeout from None
+                raise httpcore2.ConnectTimeout from None
         if host not in self.alive:
-            raise httpcore.ConnectError("connection refused")
-        return httpcore.AsyncMockStream([])
+            raise httpcore2.ConnectError("connection refused")
+        return httpcore2.AsyncMockStream([])
 
 
 def backend(names, *, policy=NOTHING, network=None) -> EgressGuardedBackend:
@@ -135,7 +135,7 @@ async def test_a_name_that_is_rebound_after_the_check_is_reached_where_it_was_ch
 async def test_of_several_addresses_only_those_that_pass_are_dialled():
     network = Network()
     names = Names(f"127.0.0.1 {PUBLIC} 10.0.0.1 1.1.1.1 ::1")
-    with pytest.raises(httpcore.ConnectError, match="connection refused"):
+    with pytest.raises(httpcore2.ConnectError, match="connection refused"):
         await backend(names, network=network).connect_tcp("hooks.example", 80)
     assert network.connected == [PUBLIC, "1.1.1.1"]
 
@@ -156,7 +156,7 @@ async def test_an_address_that_refuses_or_is_silent_leaves_time_for_the_next():
 
 async def test_where_all_are_silent_it_ends_in_time():
     network = Network(silent=(PUBLIC, "1.1.1.1"))
-    with pytest.raises(httpcore.ConnectTimeout):
+    with pytest.raises(httpcore2.ConnectTimeout):
         await backend(Names(f"{PUBLIC} 1.1.1.1"), network=network).connect_tcp("hooks.example", 80, timeout=0.05)
 
 
@@ -164,7 +164,7 @@ async def test_a_name_server_that_is_silent_is_waited_for_no_longer_than_a_conne
     async def never(host, port):
         await asyncio.Event().wait()
 
-    with pytest.raises(httpcore.ConnectTimeout):
+    with pytest.raises(httpcore2.ConnectTimeout):
         await backend(never).connect_tcp("hooks.example", 80, timeout=0.05)
 
 
@@ -172,7 +172,7 @@ async def test_a_name_without_address_is_a_failed_connection():
     async def nowhere(host, port):
         raise socket.gaierror(-2, "Name or service not known")
 
-    with pytest.raises(httpcore.ConnectError, match="h has no address: Name or service not known"):
+    with pytest.raises(httpcore2.ConnectError, match="h has no address: Name or service not known"):
         await backend(nowhere).connect_tcp("h", 80)
 
 

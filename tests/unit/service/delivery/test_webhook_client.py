@@ -385,6 +385,14 @@ async def test_a_certificate_for_another_name_is_refused(make_client, receiver, 
     assert receiver.received == []
 
 
+def test_the_authorities_of_certifi_are_trusted_where_the_system_has_none(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/dev/null")
+    monkeypatch.setenv("SSL_CERT_DIR", "/nowhere")
+    tls = WebhookClient(egress_policy=LOOPBACK)._tls
+    assert tls.cert_store_stats()["x509_ca"] > 100
+    assert (tls.verify_mode, tls.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
 async def test_a_certificate_that_nobody_trusts_is_refused(make_client, receiver, secure):
     async with make_client(resolve=to_loopback).endpoint(f"https://hooks.test:{secure}/") as endpoint:
         result = await endpoint.post(MESSAGE, secrets=[SECRET])
