@@ -18,13 +18,17 @@ PINNED = {
     "uplot.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
     "uplot.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
 }
-"""htm 3.1.1 with the Preact 10 in it (preact/standalone.module.js), uPlot 1.6.32 (uPlot.iife.min.js, uPlot.min.css)."""
+"""htm's preact/standalone.module.js and uPlot's uPlot.iife.min.js and uPlot.min.css."""
+VERSIONS = {"preact-htm.js": "htm 3.1.1 with Preact 10.5.14", "uplot.js": "uPlot (v1.6.32)"}
+"""What a file says of itself. Where it was published without that, the line stands before what was published."""
 LICENCES = {"LICENSE.htm": "Apache License", "LICENSE.preact": "MIT License", "LICENSE.uplot": "MIT License"}
 
 
 def test_what_others_wrote_is_as_it_was_published_and_its_licences_are_beside_it() -> None:
     vendored = {file.name: file.read_bytes() for file in (WEB / "vendor").iterdir()}
-    assert {name: hashlib.sha256(vendored[name]).hexdigest() for name in PINNED} == PINNED
+    published = vendored | {"preact-htm.js": vendored["preact-htm.js"].partition(b"\n")[2]}
+    assert {name: hashlib.sha256(published[name]).hexdigest() for name in PINNED} == PINNED
+    assert all(words in vendored[name].decode().partition("\nvar ")[0] for name, words in VERSIONS.items())
     assert all(text in vendored[name].decode() for name, text in LICENCES.items())
     assert vendored.keys() == PINNED.keys() | LICENCES.keys()
 
