@@ -188,7 +188,7 @@ dist: $(VENV)/.runtime ## Build a wheel and a source distribution of each distri
 	@for folder in $(DISTRIBUTIONS); do for kind in sdist wheel; do \
 		(cd $$folder && ../$(BIN)/uv-build build-$$kind ../dist) || exit 1; done; done
 
-test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in empty environments (minutes; Python 3.11 to 3.13)
+test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in empty environments (minutes; every Python from 3.11 on that is on the PATH or in pyenv)
 	$(BIN)/python -m pytest tests/dist
 
 clean: ## Remove .venv and the caches of the tools

@@ -5,6 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.dist.building import copy_repository, make_dist
+from tests.dist.environments import interpreters
+
+
+def pytest_report_header() -> list[str]:
+    """Say which releases of Python are run, and which are not here."""
+    found = interpreters()
+    runs = [f"3.{minor}" for minor, python in found.items() if python]
+    missing = [f"3.{minor}" for minor, python in found.items() if not python]
+    return [f"wheels are tried on Python {', '.join(runs)}; not found: {', '.join(missing) or 'none'}"]
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,20 +9,26 @@ from pathlib import Path
 
 from tests.dist.building import ROOT
 
-MINORS = (11, 12, 13)
-"""The releases of Python 3 that the distributions are for."""
+RELEASED = range(11, 16)
+"""The releases of Python 3 that the distributions are for, as far as they are out."""
 
 _USABLE = "import ensurepip, ssl, venv"
 
 
-def interpreter(minor: int) -> Path | None:
-    """Find a Python of this release: that of the tests, on the PATH, or one that pyenv has."""
-    name = f"python3.{minor}"
+def interpreters() -> dict[int, Path | None]:
+    """Find a Python of each release from 3.11 on, also of one that is not out yet; None for a release that is not here.
+
+    It is that of the tests, on the PATH, or one that pyenv has.
+    """
+    candidates: dict[int, list[Path]] = {minor: [] for minor in RELEASED}
+    candidates.setdefault(sys.version_info.minor, []).append(Path(sys.executable).resolve())
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = [Path(sys.executable).resolve()] if sys.version_info.minor == minor else []
-    found += [Path(each) for each in [shutil.which(name)] if each]
-    found += sorted(pyenv.glob(f"versions/3.{minor}.*/bin/{name}"))
-    return next((each for each in found if _is_usable(each)), None)
+    folders = [*map(Path, os.get_exec_path()), *sorted(pyenv.glob("versions/*/bin"))]
+    for python in (each for folder in folders for each in sorted(folder.glob("python3.*"))):
+        named = re.fullmatch(r"python3\.(\d+)", python.name)
+        if named and int(named[1]) >= RELEASED.start:
+            candidates.setdefault(int(named[1]), []).append(python)
+    return {minor: next(filter(_is_usable, found), None) for minor, found in sorted(candidates.items())}
 
 
 def _is_usable(python: Path) -> bool:

@@ -15,6 +15,9 @@ from acker_service import VERSION
 
 from tests.dist.building import FOLDERS, ROOT, copy_repository, make_dist, metadata, touch_all, wheel_of
 
+RUN = ("3.11", "3.12", "3.13")
+"""The releases of Python on which `make test-dist` was run."""
+
 LICENSE = (ROOT / "LICENSE").read_bytes()
 
 
@@ -70,11 +73,18 @@ def test_a_wheel_says_what_it_is(built: dict[str, Path], name: str) -> None:
     said = metadata(wheel)
     assert (said["License-Expression"], said["License-File"]) == ("Apache-2.0", "LICENSE")
     assert said["Requires-Python"] == ">=3.11"
-    assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= set(said.get_all("Classifier", ()))
+    classifiers = said.get_all("Classifier", ())
+    assert "Typing :: Typed" in classifiers
+    assert [each.rpartition(" ")[2] for each in classifiers if "Python ::" in each] == list(RUN)
     assert said["Description-Content-Type"] == "text/markdown"
     assert str(said.get_payload()).startswith(f"# {name.replace('_', '-')}\n")
     with zipfile.ZipFile(wheel) as archive:
         assert archive.read(f"{name}-{VERSION}.dist-info/licenses/LICENSE") == LICENSE
+
+
+def test_the_page_names_the_releases_of_python_that_were_run() -> None:
+    said = f"on which its wheels were installed and run: {', '.join(RUN[:-1])} and {RUN[-1]}."
+    assert said in (ROOT / "docs/install.md").read_text()
 
 
 def test_the_service_brings_its_embedded_store(built: dict[str, Path]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from acker_service import VERSION
 
 from tests.dist.building import FOLDERS, ROOT
-from tests.dist.environments import MINORS, Environment, interpreter, make_environment
+from tests.dist.environments import Environment, interpreters, make_environment
 from tests.support.pages import DOCS, PAGES, fences
 from tests.support.servers import AckerProcess, free_port
 
@@ -21,7 +21,7 @@ PAGE = DOCS / "install.md"
 FROM_REPOSITORY, MAKE_DIST, LOCKED_WHEELS, CONNECTOR, WORKS = [fence.code for fence in fences(PAGE.read_text())]
 HERE = f"<!-- tested by {Path(__file__).relative_to(ROOT)} -->"
 
-PYTHONS = {minor: interpreter(minor) for minor in MINORS}
+PYTHONS = interpreters()
 
 ROUND_TRIP = """
 import sys
@@ -37,7 +37,7 @@ with Acker(sys.argv[1]) as acker:
 """
 
 
-@pytest.fixture(scope="module", params=MINORS, ids=[f"3.{minor}" for minor in MINORS])
+@pytest.fixture(scope="module", params=PYTHONS, ids=[f"3.{minor}" for minor in PYTHONS])
 def environment(
     request: pytest.FixtureRequest, repository: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Environment:
