@@ -53,7 +53,7 @@ def app(parts: Components, stopping: asyncio.Event) -> Application:
 @pytest.fixture
 async def keyed(app: Application) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://acker.localhost", headers=bearer("secret")) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=bearer("secret")) as client:
         yield client
 
 

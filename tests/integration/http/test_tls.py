@@ -151,9 +151,8 @@ class TestConnections:
 
     def test_pipelined_requests_are_answered_in_their_order(self, acker: AckerProcess) -> None:
         with RawHttp(acker.url) as raw:
-            raw.send(
-                b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50, b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            )
+            requests = [b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path for path in (b"livez", b"nowhere")]
+            raw.send(requests[0] * 50, requests[1])
             assert [raw.answer()[0] for _ in range(51)] == [200] * 50 + [404]
 
     def test_an_answer_that_closes_ends_the_connection_in_order(self, acker: AckerProcess) -> None:
