@@ -230,4 +230,4 @@ class TestStart:
 
 
 def failed(acker: AckerProcess) -> float:
-    return read(acker.http.get("/metrics").text).value("acker_handshakes_failed_total") or 0.0
+    return read(acker.http.get("/metrics").text).value("acker_heads_refused_total", code="tls") or 0.0

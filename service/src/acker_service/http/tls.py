@@ -20,6 +20,9 @@ from acker_service.metrics.instruments import CONNECTIONS
 PIECE = 65_536
 """Bytes that are encrypted or decrypted at once: OpenSSL keeps the memory of the largest piece."""
 
+HANDSHAKE = "tls"
+"""By this code handshakes that failed are counted among the refused heads."""
+
 _PLAIN_HTTP = frozenset({"HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
 """The reasons that OpenSSL gives for a request without TLS."""
 
@@ -196,7 +199,7 @@ class TlsConnection(asyncio.Protocol):
 
     def _refuse(self, error: ssl.SSLError) -> None:
         """Close a connection whose handshake failed; a request without TLS is answered where to go."""
-        self.above.metrics.handshakes_failed.inc()
+        self.above.metrics.heads_refused[HANDSHAKE].inc()
         if error.reason in _PLAIN_HTTP:
             self._network.write(encode_refusal(InvalidRequest("this address speaks TLS: use https")))
         else:

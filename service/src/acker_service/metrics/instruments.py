@@ -123,9 +123,6 @@ class HttpMetrics:
             "1, or 0 while the files of TLS cannot be used and the certificate read before is shown.",
         )
         self.certificate_valid.set(1)
-        self.handshakes_failed = define.counter(
-            "acker_handshakes_failed", "Handshakes of TLS that failed; a client without TLS is one of them."
-        )
         self.overloaded = define.counters(
             "acker_overloaded",
             "Requests and connections refused over a limit, by the limit.",
@@ -143,7 +140,7 @@ class HttpMetrics:
         )
         self.heads_refused = define.counters(
             "acker_heads_refused",
-            "Requests refused for their head, before there was a route: too_large, or invalid where it is no HTTP.",
+            "Requests refused before there was a route: too_large, invalid (no HTTP), or tls (no handshake).",
             "code",
             preset=("too_large", "invalid"),
         )
