@@ -198,7 +198,7 @@ class Pace:
         self.delays: list[float] = []
 
     async def send(self, parts: Sequence[Any]) -> dict[int, float]:
-        """Send one part after the other, none before its time; gives when each root's ack was sent."""
+        """Send one part after the other, none before its time, and return when each root's ack was sent."""
         sent: dict[int, float] = {}
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         began = time.perf_counter()

@@ -92,7 +92,7 @@ def _plain(server: Member, sizes: Sizes) -> Taken:
 
 
 def _grown(topologies: Topologies, sizes: Sizes, step: Callable[[Direct, Trees], object]) -> Series:
-    """Take a step in each topology; gives by how many bytes a root Redis grew in each."""
+    """Take a step in each topology, and return by how many bytes a root Redis grew in each."""
     grown = []
     for at, trees in topologies:
         before = at.used_memory()

@@ -101,7 +101,7 @@ def _spent_s(service: Served, store: Member, sizes: Sizes) -> float:
 
 @contextlib.contextmanager
 def _watched(service: Served) -> Iterator[Counter[str]]:
-    """Read events and metrics in threads of their own until the block is left; gives how many were read."""
+    """Read events and metrics in threads of their own until the block is left, and yield how many were read."""
     read, ended, both = Counter[str](), threading.Event(), threading.Barrier(3)
     threads = [threading.Thread(target=work, args=(service, read, ended, both)) for work in (_follow, _scrape)]
     for thread in threads:

@@ -38,7 +38,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
 
 
 def rounds(peer: Peer, sizes: Sizes, folder: Path, progress: Progress) -> dict[str, Series]:
-    """Run the jobs in all ways, in turns; gives what each took for a task, by the way and the figure."""
+    """Run the jobs in all ways, in turns, and return what each took for a task, by the way and the figure."""
     taken: Taken = defaultdict(list)
     for number in progress.over(range(sizes.rounds)):
         for way in (UNTRACKED, *peer.variants):

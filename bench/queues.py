@@ -65,7 +65,7 @@ def peers() -> dict[str, Peer]:
 
 
 def rounds(peer: Peer, sizes: Sizes, folder: Path, progress: Progress) -> Taken:
-    """Run the trees in all ways, in turns; gives each figure by the way and its name."""
+    """Run the trees in all ways, in turns, and return each figure by the way and its name."""
     taken: dict[str, list[float]] = defaultdict(list)
     ways = (UNTRACKED, *peer.variants)
     for step in progress.over(range(sizes.rounds * len(ways))):
@@ -133,7 +133,7 @@ class Run:
         return figures | self._outcomes()
 
     def _watch(self, sender: Process) -> tuple[dict[str, float], float]:
-        """Look until all has ended; gives the processor time and the moment of the last change that was seen."""
+        """Look until all has ended, and return the processor time and the moment of the last change that was seen."""
         state, spent, last, killed = (0, 0), self._spent(sender), time.monotonic(), False
         while not self._has_ended(*state) and time.monotonic() - last < QUIET_S:
             time.sleep(LOOK_S)

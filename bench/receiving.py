@@ -51,7 +51,7 @@ class Received:
 
 @contextlib.asynccontextmanager
 async def webhook(received: Received) -> AsyncIterator[str]:
-    """Receive webhooks until the block is left; gives the URL."""
+    """Receive webhooks until the block is left, and yield the URL."""
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):

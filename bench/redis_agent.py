@@ -61,7 +61,7 @@ class Agent:
         self._expiry = _expiry()
 
     def fill(self) -> dict[str, float]:
-        """Emit all roots that stay pending; gives bytes and CPU µs for each."""
+        """Emit all roots that stay pending, and return bytes and CPU µs for each."""
         before, pending = self._at.used_memory(), self._task.pending
         if self._task.simulated:
             importlib.import_module("bench.simulated").fill(self._at, pending)
@@ -109,7 +109,7 @@ class Agent:
         return taken
 
     def _ticking(self) -> float:
-        """Tick in all shards as the service does, for a while; gives the seconds that Redis took."""
+        """Tick in all shards as the service does, for a while, and return the seconds that Redis took."""
         before, began = self._server.cpu_s(), time.monotonic()
         while time.monotonic() - began < self._task.sweep_s:
             for shard in self._at.topology.shards:

@@ -63,7 +63,7 @@ def level(
     message_timeout_ms: int = WEEK_MS,
     simulated: bool = False,
 ) -> Level:
-    """Measure at one number of pending roots; gives each operation's series, by its name and the name of its code.
+    """Measure at one number of pending roots, and return each operation's series, by its name and the name of its code.
 
     With ``simulated`` the pending roots are written by `bench.simulated`, which only the present code has. Then a last
     ack is without what forgets its root: that takes more real roots than are pending.

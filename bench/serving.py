@@ -82,7 +82,7 @@ def acker(folder: Path, store: str, *options: str, code: Path = baseline.ROOT) -
 
 @contextlib.contextmanager
 def ackers(codes: Mapping[str, Path], folder: Path, *options: str) -> Iterator[dict[str, tuple[Served, Member]]]:
-    """Run an acker of each code on a store of its own until the block is left; gives both by the name of the code."""
+    """Run an acker of each code on a store of its own until the block is left, and yield both by the code's name."""
     with contextlib.ExitStack() as stack:
         running = {}
         for name, code in codes.items():

@@ -133,7 +133,7 @@ def _messages(spark: "SparkSession", count: int, body: "Column") -> "DataFrame":
 
 
 def timed(job: Job, spark: "SparkSession", level: str, out: Path, acker: SparkAcker) -> float:
-    """Run a job; gives how many seconds it took."""
+    """Run a job, and return how many seconds it took."""
     since = time.monotonic()
     job.run(spark, level, out, acker)
     return time.monotonic() - since

@@ -76,7 +76,7 @@ class Rounds:
         self._runs = 0
 
     def run(self, job: Job, level: str, messages: int) -> dict[str, Any]:
-        """Run a job once; gives seconds, microseconds a message, and rates a second."""
+        """Run a job once, and return seconds, microseconds a message, and rates a second."""
         self._runs += 1
         topology = f"bench-{self._runs}"
         sent = _Sent()

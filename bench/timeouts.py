@@ -152,7 +152,7 @@ def _note_ticks(ticks: _Ticks, elapsed_s: float, taken: Taken) -> None:
 
 
 def _emit_all(service: Served, count: int, within_s: float) -> dict[str, int]:
-    """Emit roots whose timeouts fall due evenly within so many seconds; gives these timeouts."""
+    """Emit roots whose timeouts fall due evenly within so many seconds, and return these timeouts."""
     trees = Trees(count)
     lead_ms = (LEAD_S + count / EMITTED_AT_LEAST) * 1e3
     due_ms = lead_ms + np.random.default_rng().random(count) * within_s * 1e3

@@ -39,7 +39,7 @@ def node() -> Path:
 
 
 def storm() -> Path:
-    """Build Storm's topology with Maven; gives the folder of its jar and libraries."""
+    """Build Storm's topology with Maven, and return the folder of its jar and libraries."""
     folder, done = TOOLS / "storm", TOOLS / "storm" / ".built"
     sources = b"".join(path.read_bytes() for path in sorted((HERE / "storm").rglob("*.*")) if path.is_file())
     if not done.exists() or done.read_bytes() != sources:

@@ -39,7 +39,7 @@ def run(folder: Path, *, seconds: int = SECONDS, warm_up_s: int = WARM_UP_S) -> 
 
 
 def faults(folder: Path, *, roots: int, tasks: int) -> dict[str, float]:
-    """Stop one of two workers, and let a tuple of a hundred be worked on twice; gives what Storm reported.
+    """Stop one of two workers, and let a tuple of a hundred be worked on twice, and return what Storm reported.
 
     ``reported`` and ``early`` are roots, ``repeated`` and ``replayed`` count each further report or emit.
     """
@@ -47,7 +47,7 @@ def faults(folder: Path, *, roots: int, tasks: int) -> dict[str, float]:
 
 
 def _java(folder: Path, name: str, numbers: tuple[int, ...], *, within_s: float) -> dict[str, float]:
-    """Run a class; gives the line of JSON that it prints last."""
+    """Run a class, and return the line of JSON that it prints last."""
     classes = f"{folder / JAR}:{folder / 'target' / 'lib'}/*"
     command = ["java", HEAP, "-cp", classes, name, *map(str, numbers)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within_s)

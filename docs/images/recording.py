@@ -42,7 +42,7 @@ def record() -> str:
 
 
 def _run() -> list[Line]:
-    """Run the demo; gives what it printed, and when."""
+    """Run the demo, and return what it printed, and when."""
     began = time.monotonic()
     with subprocess.Popen([sys.executable, *DEMO], stdout=subprocess.PIPE, text=True, cwd=ROOT) as demo:
         assert demo.stdout is not None

@@ -154,7 +154,7 @@ def wait_until(is_true: Callable[[], object], what: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run it; gives the exit code."""
+    """Run it, and return the exit code."""
     argparse.ArgumentParser(prog="python -m examples.airflow", description=__doc__).parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="acker-airflow-") as name, processes_in(Path(name) / "run") as processes:
         sales = Path(name) / "sales"

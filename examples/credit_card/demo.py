@@ -21,7 +21,7 @@ PROVEN, FAILED = 0, 1
 
 
 def run_demo(plan: Plan) -> int:
-    """Run the demo; gives its exit code: 0 if what the guarantee promises was proven."""
+    """Run the demo, and return its exit code: 0 if what the guarantee promises was proven."""
     screen = Screen(Console(highlight=False, soft_wrap=True), orders=plan.orders)
     orders = make_orders(plan.orders, seed=plan.seed)
     try:

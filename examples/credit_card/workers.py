@@ -62,7 +62,7 @@ class Workers:
         self._children[worker].kill()
 
     def replace(self) -> list[str]:
-        """Replace each worker that was killed; gives their names. Raises `Died` for any other end."""
+        """Replace each worker that was killed, and return their names. Raises `Died` for any other end."""
         gone = [(worker, child) for worker, child in self._children.items() if not child.runs]
         for worker, child in gone:
             if child.process.returncode != SUDDEN:
@@ -93,7 +93,7 @@ class Workers:
 
 
 def _make_task(plan: Plan, processes: Processes, broker: str) -> Task:
-    """Start the acker and the services; gives their addresses."""
+    """Start the acker and the services, and return their addresses."""
     run = f"credit-card-{secrets.token_hex(4)}"
     acker = start_acker(processes, processes.folder / "data")
     create_topology(acker, run, message_timeout=plan.message_timeout_ms / 1000)

@@ -113,7 +113,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run it; gives the exit code."""
+    """Run it, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m examples.kafka_orders", description=__doc__)
     parser.add_argument("--orders", type=int, default=500, help="orders [500]")
     options = parser.parse_args(arguments)

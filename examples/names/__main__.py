@@ -48,7 +48,7 @@ def prove(observed: Observed, hard_name: str) -> dict[str, bool]:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run it; gives the exit code."""
+    """Run it, and return the exit code."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="acker-names-")))
         broker = options.broker or stack.enter_context(running_broker(folder / "rabbitmq")).url

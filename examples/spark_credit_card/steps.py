@@ -45,7 +45,7 @@ def authorise_carelessly(body: str, cards: str, statuses: str) -> Said:
 
 
 def notify(order_id: str, status: str, notices: str) -> str | None:
-    """Send a notice to the second system; gives the fault, if there was one."""
+    """Send a notice to the second system, and return the fault, if there was one."""
     try:
         _notices(notices).send(order_id, Status(status))
     except NoticeFault as fault:

@@ -27,7 +27,7 @@ LOOK_S = 0.1
 
 
 def run(plan: Plan) -> int:
-    """Run a plan; gives the exit code."""
+    """Run a plan, and return the exit code."""
     screen = Screen()
     with tempfile.TemporaryDirectory(prefix="acker-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

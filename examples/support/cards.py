@@ -47,7 +47,7 @@ class Cards:
 
 
 def start_card_service(processes: Processes, task: card_service.Task) -> str:
-    """Start the card service; gives its address."""
+    """Start the card service, and return its address."""
     return start_service(processes, "card_service", task)
 
 

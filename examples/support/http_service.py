@@ -27,7 +27,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 def start_service(processes: Processes, name: str, task: Any) -> str:
-    """Start the service of a module of this package, its task (a dataclass) as its argument; gives its address."""
+    """Start the service of a module of this package, its task (a dataclass) as its argument, and return its address."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     with listener:
         arguments = json.dumps({"listener": listener.fileno(), **asdict(task)})

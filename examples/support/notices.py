@@ -31,7 +31,7 @@ class Notices:
 
 
 def start_notice_service(processes: Processes) -> str:
-    """Start the notice service; gives its address."""
+    """Start the notice service, and return its address."""
     return start_service(processes, "notice_service", notice_service.Task())
 
 

@@ -66,7 +66,7 @@ def _make_order(number: int, chance: random.Random) -> Order:
 
 
 def publish(url: str, queue: str, orders: Iterable[Order]) -> int:
-    """Put orders into a durable queue, where they survive the broker; gives how many. Each was confirmed."""
+    """Put orders into a durable queue, where they survive the broker, and return how many. Each was confirmed."""
     with contextlib.closing(pika.BlockingConnection(pika.URLParameters(url))) as connection:
         channel = connection.channel()
         channel.queue_declare(queue, durable=True)

@@ -47,12 +47,12 @@ class Child:
         return self.process.wait()
 
     def end(self, *, within: float = GRACE_S) -> int:
-        """SIGTERM, and SIGKILL if it takes too long; gives its return code."""
+        """SIGTERM, and SIGKILL if it takes too long, and return its return code."""
         self.process.terminate()
         return self.wait(within=within)
 
     def wait(self, *, within: float) -> int:
-        """Wait until it has ended, and kill it if it takes too long; gives its return code.
+        """Wait until it has ended, and kill it if it takes too long, and return its return code.
 
         It gets no signal: a Python that ends already would be cut short by a second SIGTERM.
         """

@@ -42,7 +42,7 @@ class Screen:
         print(f"{start}{event}", flush=True)
 
     def conclude(self, claims: Sequence[Claim]) -> int:
-        """Tell what is proven; gives the exit code."""
+        """Tell what is proven, and return the exit code."""
         for claim in claims:
             self.log(f"  {'proven' if claim.holds else 'WRONG '}  {claim.says}")
         holds = all(claim.holds for claim in claims)

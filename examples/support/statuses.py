@@ -49,7 +49,7 @@ class Statuses:
         return None if found is None else Status(found[0])
 
     def settle(self, order_id: str, status: Status) -> Status:
-        """Give an order its status unless it has one; gives the one it has then. So it may be done again."""
+        """Give an order its status unless it has one, and return the one it has then. So it may be done again."""
         with self._open() as database:
             database.execute("INSERT OR IGNORE INTO orders VALUES (?, ?)", [order_id, status])
             found = database.execute("SELECT status FROM orders WHERE id = ?", [order_id]).fetchone()

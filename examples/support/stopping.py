@@ -8,7 +8,7 @@ STOPPED = 128 + signal.SIGINT
 
 
 def until_stopped(program: Callable[[], int]) -> int:
-    """Run a program; gives its exit code, 130 when Ctrl-C or SIGTERM ended it and everything it had started."""
+    """Run a program, and return its exit code, 130 when Ctrl-C or SIGTERM ended it and everything it had started."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return program()

@@ -23,7 +23,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_demo(plan: Plan) -> int:
-    """Run the demo; gives its exit code: 0 if everything was proven, 128 and the number of a signal that ended it."""
+    """Run the demo, and return its exit code: 0 if all was proven, 128 and the number of a signal that ended it."""
     return asyncio.run(_run_until_signal(plan, Console(highlight=False, soft_wrap=True)))
 
 
@@ -42,7 +42,7 @@ async def _run_until_signal(plan: Plan, console: Console) -> int:
 
 
 def _end_on_signal(running: "asyncio.Task[int]") -> list[int]:
-    """Cancel the run at the first signal and ignore later ones; gives the signals that came."""
+    """Cancel the run at the first signal and ignore later ones, and return the signals that came."""
     came: list[int] = []
 
     def end(number: int) -> None:

@@ -38,7 +38,7 @@ class Child:
             self.process.terminate()
 
     async def kill(self) -> int:
-        """SIGKILL, and wait until it is gone; gives its return code."""
+        """SIGKILL, and wait until it is gone, and return its return code."""
         self.may_end = True
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()

@@ -48,7 +48,7 @@ class Supervisor:
         self.killings: list[Killing] = []
 
     async def listen(self) -> dict[str, Any]:
-        """Listen until the spout has ended; gives its summary."""
+        """Listen until the spout has ended, and return its summary."""
         while True:
             received = await self._processes.reports.get()
             if "end" in received.fields:

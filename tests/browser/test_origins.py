@@ -57,7 +57,7 @@ class Ways:
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[int]:
-    """A site of somebody else, at any address of this machine; gives its port."""
+    """Serve a site of somebody else, at any address of this machine, and yield its port."""
 
     async def answer(request: Request) -> Response:
         target = request.query_params.get("link", "")

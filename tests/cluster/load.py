@@ -107,7 +107,7 @@ class Client:
             root.acks_answered = bool(first and second) and now < root.sent_ms + root.timeout_ms
 
     async def _send(self, http: httpx.AsyncClient, ops: list[Document]) -> list[str]:
-        """Send a batch until it is answered; gives the words for its operations, none if it was given up."""
+        """Send a batch until it is answered, and return the words for its operations, none if it was given up."""
         headers = {"Idempotency-Key": f"{self.host.name}-{next(self._keys)}"}
         end = time.monotonic() + GIVE_UP_S
         while time.monotonic() < end:

@@ -18,7 +18,7 @@ NOT_FOUND = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason"
 
 @contextlib.contextmanager
 def running(deployments: dict[str, int], kinds: Kinds) -> Iterator[str]:
-    """Serve a cluster in whose namespace ``acks`` Deployments have so many replicas; gives its address."""
+    """Serve a cluster in whose namespace ``acks`` Deployments have so many replicas, and yield its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(_facts(kinds) | _running(deployments)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -35,7 +35,7 @@ def copy_repository(to: Path) -> Path:
 
 
 def make_dist(repository: Path, *, umask: int = 0o022) -> dict[str, Path]:
-    """Build the distributions of a copy; gives the files made, by name."""
+    """Build the distributions of a copy, and return the files made, by name."""
     made = subprocess.run(
         ["make", "dist"], cwd=repository, umask=umask, capture_output=True, text=True, check=False, timeout=100
     )

@@ -50,7 +50,7 @@ class Environment:
         )
 
     def paste(self, commands: str) -> str:
-        """Run commands of a page; gives what they printed."""
+        """Run commands of a page, and return what they printed."""
         ended = self.run("bash", "-euc", commands)
         assert ended.returncode == 0, f"{commands}\n{ended.stdout}\n{ended.stderr}"
         return ended.stdout

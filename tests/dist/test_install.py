@@ -130,7 +130,7 @@ def without_constraints(commands: str) -> str:
 
 @contextmanager
 def serving(environment: Environment, folder: Path) -> Iterator[str]:
-    """Run `acker serve` of the environment, with its embedded store, until the block is left; gives its address."""
+    """Run `acker serve` of the environment, with its embedded store, until the block is left, and yield its address."""
     port = free_port()
     program = str(environment.folder / "bin" / "acker")
     command = [program, "serve", "--port", str(port), "--data-dir", str(folder / "data")]

@@ -70,7 +70,7 @@ class Move:
                 pass
 
     def read(self, hand: Acker) -> str:
-        """Read until all is over; gives the code of the problem that ended it before."""
+        """Read until all is over, and return the code of the problem that ended it before."""
         try:
             for done in hand.shared_spout("shop").completions(poll_timeout=0.5, stop=self.over.is_set):
                 self.told[hand.topology, str(done.message_id), done.outcome] += 1

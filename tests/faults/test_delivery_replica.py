@@ -53,7 +53,7 @@ class Stage:
     receiver: Freezing
 
     def end(self, *roots: int) -> int:
-        """Let roots end, under the same key each time; gives the status."""
+        """Let roots end, under the same key each time, and return the status."""
         ops, key = {"ops": [init(root) for root in roots]}, "-".join(map(str, roots))
         return self.acker.http.post(f"{BASE}/batch", json=ops, headers={IDEMPOTENCY_KEY: key}).status_code
 

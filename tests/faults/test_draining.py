@@ -64,7 +64,7 @@ class RawCaller:
         self._connection: http.client.HTTPConnection | None = None
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> bytes:
-        """Send a request; gives its body, empty if it failed."""
+        """Send a request, and return its body, empty if it failed."""
         connection = self._connection or http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
         self._connection = connection
         try:
@@ -205,7 +205,7 @@ def acker(tmp_path: Path, drain_s: float) -> Iterator[AckerProcess]:
 
 
 def stop(acker: AckerProcess) -> float:
-    """Send SIGTERM, and wait until the acker has noticed; gives when."""
+    """Send SIGTERM, and wait until the acker has noticed, and return when."""
     now = time.monotonic()
     acker.process.send_signal(signal.SIGTERM)
     eventually_true(lambda: acker.http.get("/readyz").status_code == 503)

@@ -42,14 +42,14 @@ class Stage:
             assert (answer.status_code, answer.json()["exceptions"]) == (200, []), answer.text
 
     def page(self, **query: object) -> tuple[list[int], str]:
-        """Read a page; gives its roots and its cursor."""
+        """Read a page, and return its roots and its cursor."""
         answer = self.acker.http.get(routes.completions(TOPOLOGY, SPOUT), params=query)
         assert answer.status_code == 200, answer.text
         read = answer.json()
         return [int(done["root_id"], 16) for done in read["completions"]], read["cursor"]
 
     def cost(self, **query: object) -> tuple[int, int]:
-        """Read a page; gives how many completions it has, and how many bytes the store sent for it."""
+        """Read a page, and return how many completions it has, and how many bytes the store sent for it."""
         before = self.sent()
         roots, _ = self.page(**query)
         return len(roots), self.sent() - before

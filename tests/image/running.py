@@ -43,7 +43,7 @@ class Container:
         os.kill(int(self.engine.podman("inspect", "--format={{.State.Pid}}", self.name)), signal.SIGTERM)
 
     def ended(self) -> int:
-        """Wait until it has ended; gives its exit code."""
+        """Wait until it has ended, and return its exit code."""
         return int(self.engine.podman("wait", self.name))
 
     def log(self) -> str:

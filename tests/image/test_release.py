@@ -61,7 +61,7 @@ def test_production_runs_with_the_secrets_of_the_documentation_and_passes_the_te
 
 
 def made_key(scope: str) -> tuple[str, str]:
-    """Make a key; gives it, and its entry in the file of keys."""
+    """Make a key, and return it, and its entry in the file of keys."""
     made = run_acker(
         "key", "make", "--name", scope, "--scope", scope, *(["--topology", "default"] * (scope == "spout"))
     )
@@ -96,7 +96,7 @@ def _has_a_replica(address: str) -> bool:
 
 
 def outcomes(played: Release, headers: dict[str, str]) -> list[tuple[str, str]]:
-    """Take a root through the Service; gives what was told of it."""
+    """Take a root through the Service, and return what was told of it."""
     at = f"http://{played.hosts['acker-api'].address}:8700/v1/topologies/default"
     for op in (init(1, 9, message_id="42"), ack(1, 9)):
         body = {name: value for name, value in op.items() if name != "op"}

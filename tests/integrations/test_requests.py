@@ -303,7 +303,7 @@ async def test_the_end_of_the_server_ends_the_reader(shop: Shop) -> None:
 
 @asynccontextmanager
 async def serving(app: FastAPI) -> AsyncIterator[str]:
-    """Serve an application on a port of its own, in this loop; gives its address."""
+    """Serve an application on a port of its own, in this loop, and yield its address."""
     server = uvicorn.Server(uvicorn.Config(app, port=free_port(), log_config=None))
     task = asyncio.create_task(server.serve())
 

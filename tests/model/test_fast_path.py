@@ -115,7 +115,7 @@ def test_it_answers_and_stores_what_the_state_machine_does(
 
 
 def steps(store: DrivenStore, url: str, source: random.Random) -> Iterator[Any]:
-    """Take steps; gives what each was answered, and at times what is stored."""
+    """Take steps, and yield what each was answered, and at times what is stored."""
     with Redis.from_url(url) as redis:
         for step in range(STEPS):
             operations = [draw(source) for _ in range(source.randint(1, 9))]

@@ -19,7 +19,7 @@ from tests.support.pages import ROOT
 
 
 def run(broker: Broker, temporary: Path, *options: str) -> str:
-    """Run the example to its end; gives what it said."""
+    """Run the example to its end, and return what it said."""
     command = [sys.executable, "-m", "examples.credit_card", "--broker", broker.url, *options]
     log = temporary / "said"
     with log.open("w") as out:

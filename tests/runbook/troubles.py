@@ -36,7 +36,7 @@ class Scene:
 
 
 Stage = Callable[[Path], Any]
-"""Takes a folder for its files; gives a context manager of the scene."""
+"""Takes a folder for its files; returns a context manager of the scene."""
 
 
 @contextmanager

@@ -27,7 +27,7 @@ REGISTERED = "Successfully registered with master"
 
 @contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """Run a master and a worker of one core on each address, until the block is left; gives the master's URL."""
+    """Run a master and a worker of one core on each address, until the block is left, and yield the master's URL."""
     with contextlib.ExitStack() as daemons:
         log = daemons.enter_context(_daemon(folder, "master.Master", HOSTS[0]))
         _wait_for(log, "Starting Spark master at")
@@ -41,7 +41,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _daemon(folder: Path, name: str, host: str, *arguments: str) -> Iterator[Path]:
-    """Run a part of the cluster at ports that the system chooses; gives its log."""
+    """Run a part of the cluster at ports that the system chooses, and yield its log."""
     log = folder / f"{name}-{host}.log"
     where = ("--host", host, "--port", "0", "--webui-port", "0")
     command = [str(HOME / "bin/spark-class"), f"org.apache.spark.deploy.{name}", *where, *arguments]

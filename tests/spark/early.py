@@ -16,7 +16,7 @@ WORKER = "foreach_batch_worker"
 
 
 def install(folder: Path) -> str:
-    """Write the program that Spark is to start as its Python; gives its path."""
+    """Write the program that Spark is to start as its Python, and return its path."""
     program = folder / "python"
     python = sys.executable
     program.write_text(f'#!/bin/sh\ncase "$2" in *{WORKER}) exec {python} {__file__} "$@";; esac\nexec {python} "$@"\n')

@@ -190,7 +190,7 @@ def test_a_server_that_is_frozen_does_not_hold_up_the_end(reading: Reading, queu
 
 
 def failing_twice(server: Server, operation: str) -> tuple[Any, list[str]]:
-    """Make a client whose first two requests of an operation are not answered; gives it, and the list of these."""
+    """Make a client whose first two requests of an operation are not answered, and return it, and the list of these."""
     sqs, unanswered = server.client(), list[str]()
 
     def fail_twice(**_: Any) -> None:

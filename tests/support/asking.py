@@ -232,7 +232,7 @@ async def _connected(url: str) -> AsyncIterator[_Connection]:
 
 
 async def _send(connection: _Connection, row: Row, names: Names) -> tuple[bool, bool]:
-    """Send a request. Gives whether the acker has asked for its body by 100 Continue, and whether some is still due."""
+    """Send a request. Return whether the acker asked for its body by 100 Continue, and whether some is still due."""
     if row.raw is not None:
         connection.send(names.put(row.raw))
         return await connection.continues(), False
@@ -416,7 +416,7 @@ class Asked:
         return await self._call(acker, step.method, path, *headers, body=body)
 
     async def _call(self, acker: str, method: str, path: str, *headers: str, body: bytes = b"") -> tuple[int, Any]:
-        """Call an acker by a key that may do everything; gives the status, and the JSON of the answer or its text."""
+        """Call an acker by a key that may do everything, and return the status, and the answer's JSON or text."""
         lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {ADMIN}", *headers]
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}", "", ""]
         async with asyncio.timeout(TIMEOUT_S), _connected(self.urls[acker]) as connection:

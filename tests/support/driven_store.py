@@ -75,7 +75,7 @@ class DrivenStore:
     def apply(
         self, messages: Sequence[Operation], key: str | None
     ) -> tuple[list[tuple[OperationState, Outcome | None]], bool]:
-        """Apply a request; gives its answers and whether every shard knew it."""
+        """Apply a request, and return its answers and whether every shard knew it."""
         return self._runner.run(self._apply(messages, key))
 
     def advance(self, ms: int) -> None:

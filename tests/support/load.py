@@ -54,7 +54,7 @@ class Load:
         await eventually(look, within=self.within)
 
     async def outcomes(self) -> Counter[tuple[int, str]]:
-        """Read all completions; gives how often each root was told which outcome."""
+        """Read all completions, and return how often each root was told which outcome."""
         told: Counter[tuple[int, str]] = Counter()
         cursor: dict[str, str] = {}
         while True:

@@ -48,7 +48,7 @@ class ModelAcker:
     is_full: bool = False
 
     def apply(self, operations: Sequence[Operation], key: str | None) -> tuple[Answers, bool]:
-        """Apply a request; gives its answers and whether every shard knew it."""
+        """Apply a request, and return its answers and whether every shard knew it."""
         answers: dict[int, tuple[OperationState, Outcome | None]] = {}
         configuration = self.configuration
         layout = Layout(shards=configuration.shards, buckets=configuration.buckets)

@@ -9,7 +9,7 @@ WITHIN_S = 960
 
 
 def run_pipeline(name: str, *options: str) -> tuple[int, str]:
-    """Run it to its end; gives its exit code and what it said."""
+    """Run it to its end, and return its exit code and what it said."""
     command = [sys.executable, "-m", f"examples.{name}", *options]
     pipeline = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
     with pipeline:

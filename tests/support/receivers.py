@@ -70,7 +70,7 @@ class Receiver:
 
 @contextlib.contextmanager
 def served(app: Any, *, host: str = "127.0.0.1", port: int = 0, **options: Any) -> Iterator[int]:
-    """Serve an application with uvicorn until the block is left; gives the port."""
+    """Serve an application with uvicorn until the block is left, and yield the port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -132,7 +132,7 @@ class Dripping(Silent):
 
 @contextlib.asynccontextmanager
 async def met(broken: Broken, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """Let a broken server listen on loopback until the block is left; gives the port."""
+    """Let a broken server listen on loopback until the block is left, and yield the port."""
     server = await asyncio.start_server(broken.meet, "127.0.0.1", 0, ssl=tls)
     async with server:
         yield int(server.sockets[0].getsockname()[1])

@@ -36,7 +36,7 @@ async def call(parts: Components, function: str, keys: Sequence[str], *args: Arg
 
 
 async def ask(parts: Components, topology: Topology, shard: int, function: str, *args: Argument) -> list[Any]:
-    """Call a function on a shard as the store does; gives its reply as it is, without the leading word."""
+    """Call a function on a shard as the store does, and return its reply as it is, without the leading word."""
     _, reply = await parts.shards.call(topology, shard, ShardCall(function=function, args=args, decode=list))
     return reply
 

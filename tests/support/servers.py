@@ -49,7 +49,7 @@ class AckerProcess:
         self.process.wait()
 
     def terminate(self, *, within: float = 40.0) -> int:
-        """SIGTERM; gives the exit code."""
+        """SIGTERM, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(within)
 

@@ -47,7 +47,7 @@ _HEADERS = {
 _log = logging.getLogger(httpx.__name__)
 
 Reading = Generator[None, bytes, tuple[Response, bool]]
-"""Takes the bytes of a response as they come, empty at the end of the connection. Gives the response, and whether the
+"""Takes the bytes of a response as they come, empty at the end of the connection. Returns the response, and whether the
 connection may be used again. Raises `httpx.RemoteProtocolError` and `httpx.DecodingError`."""
 
 

@@ -155,7 +155,7 @@ def reset_timeout(state: Tree | None, now_ms: int, rules: TopologyRules) -> Tran
 
 
 def resolve(tree: Tree, now_ms: int) -> Transition:
-    """Gives the answer for a changed root. An operation finishes a tracked root only here."""
+    """Return the answer for a changed root. An operation finishes a tracked root only here."""
     # rule: a root without an init stays early
     if tree.spout_task is None:
         return Transition(state=tree, operation_state=OperationState.EARLY)

@@ -81,12 +81,12 @@ class Wakeup:
         self._end_wait()
 
     def clear(self) -> float | None:
-        """Forget all wakes; gives when the first of them came (`time.monotonic`), None without one."""
+        """Forget all wakes, and return when the first of them came (`time.monotonic`), None without one."""
         woken, self._woken = self._woken, None
         return woken
 
     async def wait(self, seconds: float) -> float | None:
-        """Wait for a wake, ``seconds`` at most; gives when the first one came, None without one. It is cleared."""
+        """Wait for a wake, ``seconds`` at most, and return when the first one came, None without one. It is cleared."""
         if self._woken is None:
             loop = asyncio.get_running_loop()
             self._future = loop.create_future()

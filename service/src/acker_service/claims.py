@@ -26,7 +26,7 @@ The store has a lock of its own there, which it holds a little longer than an ac
 
 @contextlib.contextmanager
 def claim(settings: Settings) -> Iterator[list[socket.socket]]:
-    """Bind the address and lock the data folder of an embedded store until the block ends; gives the bound sockets.
+    """Bind the address and lock the data folder of an embedded store until the block ends, and yield the bound sockets.
 
     The sockets do not listen yet: a connection is refused until the server is ready. Raises ``RuntimeError``, which
     says what to do.

@@ -118,7 +118,7 @@ async def opened(
     gather: Gather | None = None,
     shown: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[uvicorn.Config]:
-    """Open the parts, start the worker's tasks and build the application until the block ends; gives what to serve.
+    """Open the parts, start the worker's tasks and build the application until the block ends, and yield what to serve.
 
     Where several processes serve, ``is_checked`` says that the supervisor has checked the store, ``gather`` gives the
     metrics of all of them, and ``shown`` are the settings of the whole acker as answers show them.
@@ -157,7 +157,7 @@ async def _watch_keys(app: FastAPI, metrics: HttpMetrics) -> AsyncIterator[None]
 
 @contextlib.asynccontextmanager
 async def _watch_certificate(settings: Settings, metrics: HttpMetrics) -> AsyncIterator[Certificate | None]:
-    """Read the certificate, and again whenever its files change; gives None without TLS."""
+    """Read the certificate, and again whenever its files change, and yield None without TLS."""
     if settings.tls_cert is None or settings.tls_key is None:
         yield None
         return

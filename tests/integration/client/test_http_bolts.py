@@ -44,7 +44,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 @asynccontextmanager
 async def serving(app: FastAPI) -> AsyncIterator[str]:
-    """Serve an application on a port of its own, in this loop; gives its address."""
+    """Serve an application on a port of its own, in this loop, and yield its address."""
     server = uvicorn.Server(uvicorn.Config(app, port=free_port(), log_config=None))
     task = asyncio.create_task(server.serve())
 
@@ -82,7 +82,7 @@ async def services(acker: AsyncAcker) -> AsyncIterator[Services]:
 
 
 async def emit(acker: AsyncAcker, send: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[Completion]]:
-    """Emit a root with the requests that are sent meanwhile; gives what waits for its completion."""
+    """Emit a root with the requests that are sent meanwhile, and return what waits for its completion."""
     spout = acker.spout("shop")
     async with spout.emit(message_id="42", message_timeout=60) as root:
         with use(root):

@@ -88,7 +88,7 @@ def acker(service: AckerProcess) -> Iterator[Acker]:
 
 
 def emit(acker: Acker, message_id: str, edges: int = 1, **timeouts: int) -> list[str]:
-    """Emit a root with so many edges; gives the header of each."""
+    """Emit a root with so many edges, and return the header of each."""
     with acker.spout("orders").emit(message_id=message_id, **timeouts) as root:
         return [root.headers()["Acker-Anchors"] for _ in range(edges)]
 

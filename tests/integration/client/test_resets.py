@@ -56,7 +56,7 @@ def url(port: int) -> str:
 
 @contextlib.contextmanager
 def serving(treat: Callable[[socket.socket], None]) -> Iterator[int]:
-    """Serve connections one after the other; gives the port."""
+    """Serve connections one after the other, and yield the port."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
         thread = threading.Thread(target=_serve, args=[server, treat])
         thread.start()

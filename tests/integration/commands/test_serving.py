@@ -269,7 +269,7 @@ def test_said_to_be_open_it_listens_for_others_and_logs_in_json(tmp_path: Path) 
 
 
 def asked_for_health(*options: str, **environment: str) -> tuple[int, str]:
-    """Ask as the command line does; gives the exit code and what is printed."""
+    """Ask as the command line does, and return the exit code and what is printed."""
     asked = run_acker("health", *options, **environment)
     return asked.returncode, asked.stdout
 
@@ -321,7 +321,7 @@ def test_a_store_that_comes_later_is_waited_for(tmp_path: Path) -> None:
 
 
 def retryable(answer: httpx.Response) -> bool:
-    """The answer says that the store is away; gives whether the request may be sent again."""
+    """The answer says that the store is away, and return whether the request may be sent again."""
     assert (answer.status_code, answer.headers["content-type"]) == (503, MEDIA_TYPE)
     assert int(answer.headers["Retry-After"]) >= 1
     problem = answer.json()

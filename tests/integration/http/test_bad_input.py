@@ -52,7 +52,7 @@ async def busy(api: httpx.AsyncClient) -> Caller:
 
 
 def assert_problem(answer: httpx.Response, code: str) -> dict[str, Any]:
-    """The answer is the problem of this code, with all its members; gives it."""
+    """The answer is the problem of this code, with all its members, and return it."""
     kind = known()[code]
     assert (answer.status_code, answer.headers["content-type"]) == (kind.status, MEDIA_TYPE), answer.text
     problem: dict[str, Any] = answer.json()

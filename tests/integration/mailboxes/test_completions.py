@@ -33,7 +33,7 @@ async def orders(parts: Components) -> SpoutList:
 
 
 async def read_on(call: Caller, *, limit: int, cursor: str | None = None) -> tuple[list[list[int]], str]:
-    """Read to the end, ``limit`` at a time; gives the roots of each reading, and the last cursor."""
+    """Read to the end, ``limit`` at a time, and return the roots of each reading, and the last cursor."""
     pieces: list[list[int]] = []
     while True:
         read = await call.completions(limit=limit, **({} if cursor is None else {"after": cursor}))

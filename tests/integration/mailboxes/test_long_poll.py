@@ -41,7 +41,7 @@ async def soon(awaited: Awaitable[T]) -> T:
 
 
 async def waiting(parts: Components, call: Caller, **query: object) -> "asyncio.Task[Document]":
-    """Begin to wait; gives the reading once it does wait."""
+    """Begin to wait, and return the reading once it does wait."""
     reading = asyncio.create_task(call.completions(**query))
 
     async def waits() -> bool:

@@ -63,7 +63,7 @@ class Mailbox:
             await at(self.parts, "HINCRBY", f"{base}{counted}", str(self.spout.index), n)
 
     async def read_all(self, read: Read, start: Cursor, limits: Callable[[], int]) -> tuple[list[int], list[Cursor]]:
-        """Read page by page to the end; gives the roots, and the cursor behind each page."""
+        """Read page by page to the end, and return the roots, and the cursor behind each page."""
         roots: list[int] = []
         cursors = [start]
         while True:
@@ -155,7 +155,7 @@ def paged(mailbox: Mailbox, after: Cursor, until: Cursor, limit: int) -> ReadReq
 
 
 async def released(mailbox: Mailbox, cursors: list[Cursor]) -> list[int]:
-    """Release up to each cursor in turn; gives how many each forgot."""
+    """Release up to each cursor in turn, and return how many each forgot."""
     return [await mailbox.parts.mailboxes.release(mailbox.topology, mailbox.spout, cursor) for cursor in cursors]
 
 

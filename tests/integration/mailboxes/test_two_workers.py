@@ -63,7 +63,7 @@ class Workers:
 
 
 async def _mailbox(parts: Components, call: Caller) -> dict[str, int]:
-    """Fill a mailbox that a webhook owns; gives the root of each completion."""
+    """Fill a mailbox that a webhook owns, and return the root of each completion."""
 
     def change(present: Any, now_ms: int) -> Any:
         webhook = Webhook(url="http://receiver/hook")

@@ -48,7 +48,7 @@ def recorder(parts: Components) -> HistoryRecorder:
 
 
 async def record(parts: Components, recorder: HistoryRecorder | None = None) -> int:
-    """Record one step more; gives its number."""
+    """Record one step more, and return its number."""
     recorder = recorder or recorder_of(parts)
     before = await claimed(parts)
 

@@ -30,7 +30,7 @@ async def soon(awaited: Awaitable[T]) -> T:
 
 
 async def waiting(parts: Components, call: Caller, root: int = R) -> "asyncio.Task[Document]":
-    """Begin to wait for a root; gives the answer to come once it is waited for."""
+    """Begin to wait for a root, and return the answer to come once it is waited for."""
     before = waiters(parts)
     answer = asyncio.create_task(call.root(root, wait_ms=LONGEST))
 

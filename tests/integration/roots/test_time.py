@@ -32,7 +32,7 @@ class Lapse:
         self._call = call
 
     async def tick(self) -> int:
-        """Tick once; gives how many roots ended."""
+        """Tick once, and return how many roots ended."""
         return await self._store.expiry.expire(await self._store.registry.get("default"))
 
     async def until_overdue(self, root: int) -> None:

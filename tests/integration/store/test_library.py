@@ -73,7 +73,7 @@ async def test_each_command_of_the_check_has_all_its_words(parts: Components, co
 
 @pytest.fixture
 async def limited(parts: Components) -> AsyncIterator[Callable[..., Awaitable[Components]]]:
-    """Gives the parts of a service whose login has all rights but these."""
+    """Yield the parts of a service whose login has all rights but these."""
     made: list[Components] = []
 
     async def without(*rules: str) -> Components:

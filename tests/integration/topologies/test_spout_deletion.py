@@ -85,7 +85,7 @@ def raw(bucket: int) -> str:
 
 
 async def plant_all(orders: Caller, parts: Components) -> list[str]:
-    """Make all keys that a shard may have, with the lowest and the highest number; gives those of acked edges."""
+    """Make all keys that a shard may have, with the lowest and the highest number, and return those of acked edges."""
     await orders.words(init(1, E), init(2, E, spout_task="z"))
     begin, topology = await base(parts), await found(parts)
     last = topology.config.buckets - 1

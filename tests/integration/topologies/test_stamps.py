@@ -46,7 +46,7 @@ async def written(
 
 
 async def registered(parts: Components, read: bytes) -> bytes:
-    """Create a spout task of the topology that was read; gives its value."""
+    """Create a spout task of the topology that was read, and return its value."""
     call = ("acker_register_spouts_v1", [TOPOLOGY, TASKS], read, 1, '{"ephemeral": false}', "s")
     _, _, [value] = await call_function(parts, *call)
     return bytes(value)

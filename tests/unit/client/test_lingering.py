@@ -255,7 +255,7 @@ OTHER = "00000000000000bb"
 
 
 def fill(service, acker, monkeypatch, *, for_sleeps: int) -> list[float]:
-    """Let the store be full until the client has waited so often; gives how long it waits."""
+    """Let the store be full until the client has waited so often, and return how long it waits."""
     service.store.is_full = True
     slept, sleep = [], acker._driver._sleep
 

@@ -21,7 +21,7 @@ class Waits:
         return True
 
     def begun(self) -> float:
-        """Come back when a wait has begun; gives its seconds."""
+        """Come back when a wait has begun, and return its seconds."""
         return self._asked.get(timeout=30)
 
     def pass_one(self) -> float:

@@ -230,7 +230,7 @@ class AckBuffer:
 
 
 def _count(waiters: "Sequence[Waiter]", requests: int) -> list[Waiter]:
-    """Let waiters wait for so many requests more or fewer; gives those that are settled now."""
+    """Let waiters wait for so many requests more or fewer, and return those that are settled now."""
     for waiter in waiters:
         waiter.pending += requests
     return [waiter for waiter in waiters if waiter.is_settled]

@@ -23,7 +23,7 @@ SCOPE = "acker_client"
 
 
 class _ChosenIds(IdGenerator):
-    """Gives the ids that were chosen for the span that starts now."""
+    """A generator of ids that returns those that were chosen for the span that starts now."""
 
     chosen: "ContextVar[tuple[int, int]]" = ContextVar("acker_span_ids")
 

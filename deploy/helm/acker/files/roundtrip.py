@@ -29,7 +29,7 @@ def trust():
 
 
 def ask(method, path, body=None, **headers):
-    """Call the acker; gives the JSON of its answer."""
+    """Call the acker, and return the JSON of its answer."""
     headers |= {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {KEY}"} if KEY else {})
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(URL + path, data=data, headers=headers, method=method)  # noqa: S310 - our Service

@@ -31,7 +31,7 @@ class WebhookTester:
         self._running = 0
 
     async def test(self, topology: str, spout_task: str) -> dict[str, Any]:
-        """Post one message without completions, once, whatever the state of the callback; gives what came of it.
+        """Post one message without completions, once, whatever the state of the callback, and return what came of it.
 
         Raises `UnknownSpout`, `InvalidRequest` if the spout task has no webhook, `Overloaded`.
         """

@@ -144,7 +144,7 @@ class Load:
 
 
 def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> Load:
-    """Add the load limits to the app; gives the capacities."""
+    """Add the load limits to the app, and return the capacities."""
     load = Load(limits, metrics)
     app.add_middleware(LoadShedding, load=load)
     return load

@@ -37,7 +37,7 @@ def request_id(scope: Scope) -> str:
 
 
 def named(scope: Scope, send: Send) -> Send:
-    """Name a request that no connection of ours received; gives a ``send`` that adds the header to its answer."""
+    """Name a request that no connection of ours received, and return a ``send`` that adds the header to its answer."""
     scope[REQUEST_ID_KEY] = identify(scope["headers"])
 
     async def send_named(message: Message) -> None:

@@ -145,7 +145,7 @@ class TlsConnection(asyncio.Protocol):
         self._network.close()
 
     def _shake_hands(self) -> bool:
-        """Go on with the handshake; gives whether the connection above is there now."""
+        """Go on with the handshake, and return whether the connection above is there now."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:

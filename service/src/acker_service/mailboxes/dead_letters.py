@@ -68,11 +68,11 @@ class DeadLetters:
         )
 
     async def replay(self, topology: Topology, spout: Spout, wanted: DeadLetterFilter = ALL) -> int:
-        """Move dead letters that match back into the mailbox, as if they had never been tried; gives how many."""
+        """Move dead letters that match back into the mailbox, as if they had never been tried, and return how many."""
         return await self._drain(topology, spout, wanted, functions.mailboxes.replay_dead)
 
     async def discard(self, topology: Topology, spout: Spout, wanted: DeadLetterFilter = ALL) -> int:
-        """Discard dead letters that match; gives how many."""
+        """Discard dead letters that match, and return how many."""
         discarded = await self._drain(topology, spout, wanted, functions.mailboxes.discard_dead)
         self._metrics.completions_discarded[topology.name, "dead_letters"].inc(discarded)
         return discarded
@@ -84,7 +84,7 @@ class DeadLetters:
         wanted: DeadLetterFilter,
         function: Callable[..., ShardCall[DeadStep]],
     ) -> int:
-        """Call a function on every shard until it has seen all dead letters; gives how many matched."""
+        """Call a function on every shard until it has seen all dead letters, and return how many matched."""
         total = 0
         for shard in range(len(topology.shards)):
             after, more = "", True

@@ -141,7 +141,7 @@ class PageBuilder(Generic[R]):
             self._unfinished.remove(shard)
 
     def take(self) -> dict[int, R]:
-        """Take the page's completions fairly from the shards. Gives no shard without any."""
+        """Take the page's completions fairly from the shards. Return no shard without any."""
         shards = sorted(self._found)
         taken = take_fairly([self._found[shard] for shard in shards], self._limit)
         return {shard: taken[i] for i, shard in enumerate(shards) if i in taken}
@@ -161,7 +161,7 @@ class PageBuilder(Generic[R]):
 def take_fairly(found: Sequence[R], limit: int) -> dict[int, R]:
     """Take up to a limit from the shards in equal shares; the remainder goes to the shards with the oldest entries.
 
-    So a reader that takes less than one per shard reaches every shard in time. Gives no empty shares.
+    So a reader that takes less than one per shard reaches every shard in time. Return no empty shares.
     """
     by_age = sorted((shard for shard, items in enumerate(found) if items), key=lambda shard: found[shard].first_ms)
     parts = zip(by_age, fair_shares([len(found[shard]) for shard in by_age], limit), strict=True)

@@ -133,7 +133,7 @@ class MailboxReader:
         return [reading.result() for reading in readings]
 
     async def release(self, topology: Topology, spout: Spout, cursor: Cursor) -> int:
-        """Release all completions up to a cursor; gives how many. Idempotent."""
+        """Release all completions up to a cursor, and return how many. Idempotent."""
         released = 0
         for shard, position in cursor.positions.items():
             call = functions.mailboxes.release(
@@ -147,7 +147,7 @@ class MailboxReader:
         return released
 
     async def discard(self, topology: Topology, spout: Spout) -> int:
-        """Discard all unread completions of a spout task; gives how many."""
+        """Discard all unread completions of a spout task, and return how many."""
         _, counts = await self._shards.call_all(topology, functions.mailboxes.discard(spout_index=spout.index))
         discarded = sum(counts)
         self._metrics.completions_discarded[topology.name, "discard"].inc(discarded)

@@ -188,7 +188,7 @@ class ProblemLog:
 
 
 class _ServerLog(logging.Filter):
-    """Gives what uvicorn logs the name of our package that it serves."""
+    """Puts the name of our package before what uvicorn logs."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.name = "acker_service.http"

@@ -98,7 +98,7 @@ class HistoryRecorder:
         self._step_ms = step_ms
 
     async def record(self) -> float:
-        """Record the present step unless it is recorded; gives when the next is due, by the event loop's clock."""
+        """Record the present step unless it is recorded, and return when the next is due, by the event loop's clock."""
         calls: list[Call[Any]] = [functions.topologies.topology_names(), functions.history.claim_step(self._step_ms)]
         names, claim = await self._redis.execute_each(calls)
         rest_ms = self._step_ms - claim.now_ms % self._step_ms + MARGIN_MS

@@ -80,7 +80,7 @@ class OperationBatch(ABC):
         with_trace_fields: bool = True,
         trace_threshold: int = 0,
     ) -> Encode:
-        """Encode all operations for Redis; gives the function that joins some of them.
+        """Encode all operations for Redis, and return the function that joins some of them.
 
         ``with_trace_fields``: with what only explains roots, which a fingerprint leaves out: names of edges, roots
         traced by hand, and those whose sample is below ``trace_threshold`` (`acker_protocol.tracing`).

@@ -207,7 +207,7 @@ async def apply_each_or_refuse_new_roots(
     places: Sequence[tuple[str, Stamp]],
     args: Sequence[ApplyArgs],
 ) -> list[AppliedRequests | Exception]:
-    """Call an apply function on shards, by key and stamp, in one round trip; gives the reply or the error of each.
+    """Call an apply function on shards, by key and stamp, in one round trip, and return the reply or the error of each.
 
     Where Redis has no memory for a call, the function that begins no roots applies all the rest of it.
     """

@@ -229,7 +229,7 @@ def _with_report(base: Any, on_closed: Callable[[], None]) -> Any:
 
 
 async def _run(control: socket.socket, passed: socket.socket) -> int:
-    """Read what to run, and run it; gives the exit code."""
+    """Read what to run, and run it, and return the exit code."""
     channel: Channel[ToProcess] = await Channel.open(control, ToProcess)
     try:
         async with contextlib.aclosing(channel.messages()) as messages:

@@ -25,7 +25,7 @@ class Receiver(Protocol):
     passed: int
 
     def pass_on(self, connection: socket.socket) -> bool:
-        """Pass a connection on; gives whether the process could take it."""
+        """Pass a connection on, and return whether the process could take it."""
 
 
 class Dispatcher:

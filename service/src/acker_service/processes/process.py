@@ -62,7 +62,7 @@ class SupervisedProcess:
         return self.plan.name if self._process is None else f"{self.plan.name} (pid {self._process.pid})"
 
     async def run(self) -> int:
-        """Run the process until it ends; gives its exit code."""
+        """Run the process until it ends, and return its exit code."""
         self._total = self.open_connections = 0
         self.error = None
         control = self._spawn()
@@ -95,7 +95,7 @@ class SupervisedProcess:
             self._channel.send(message)
 
     def pass_on(self, connection: socket.socket) -> bool:
-        """Pass a connection to the process; gives whether it could take it."""
+        """Pass a connection to the process, and return whether it could take it."""
         assert self._connections is not None
         try:
             socket.send_fds(self._connections, [b"\0"], [connection.fileno()])
@@ -105,7 +105,7 @@ class SupervisedProcess:
         return True
 
     async def collect(self, within: float) -> bool:
-        """Renew ``metrics``; gives whether the process answered within some seconds."""
+        """Renew ``metrics``, and return whether the process answered within some seconds."""
         if not self.ready.is_set():
             return False
         self._collected.clear()
@@ -123,7 +123,7 @@ class SupervisedProcess:
             self._process.wait()
 
     def _spawn(self) -> socket.socket:
-        """Start the process, in a session of its own; gives our end of its control socket."""
+        """Start the process, in a session of its own, and return our end of its control socket."""
         if self._connections is not None:
             self._connections.close()
         control, its_control = socket.socketpair()

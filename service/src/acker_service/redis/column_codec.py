@@ -147,7 +147,7 @@ class EncodedRows:
         self._long_texts = dict(_long_texts(records, strings, optional)) if has_long else {}
 
     def encode(self, spout_indexes: NDArray[np.uint32] | int, trace_fields: TraceFields) -> _Join:
-        """Complete the rows by the spout index of each, or of all; gives the function that joins some of them."""
+        """Complete the rows by the spout index of each, or of all, and return the function that joins some of them."""
         complete = self._rows.copy()
         complete["spout_index"] = spout_indexes
         trace_fields.set_flags(complete["flags"])

@@ -32,7 +32,7 @@ class SlotRange:
 
 
 Discover = Callable[[Sequence[str]], Awaitable[list[SlotRange]]]
-"""Gives the slot ranges in order, from the URLs that are known so far. Raises `StoreUnavailable`."""
+"""Returns the slot ranges in order, from the URLs that are known so far. Raises `StoreUnavailable`."""
 
 
 def all_slots(url: str) -> list[SlotRange]:
@@ -41,7 +41,7 @@ def all_slots(url: str) -> list[SlotRange]:
 
 
 class SlotMap:
-    """Gives the server that has a key, and discovers the servers again after errors."""
+    """Finds the server that has a key, and discovers the servers again after errors."""
 
     def __init__(self, discover: Discover, outages: OutageLog, *, connections: int, timeout: float) -> None:
         self._discover = discover

@@ -60,12 +60,12 @@ class RootExpiry:
         return await self._redis.execute(functions.topologies.worker_seen())
 
     async def expire(self, topology: Topology) -> int:
-        """Expire all that is overdue in a topology; gives how many roots. Ticks only shards in which one is due."""
+        """Expire all that is overdue in a topology, and return how many roots. Tick only shards that have some."""
         due = await self._redis.execute_each(self._due_calls(_shards([topology])))
         return await self.expire_shards(topology, [shard.number for shards in due for shard in shards])
 
     async def expire_shards(self, topology: Topology, shards: Iterable[int]) -> int:
-        """Expire all that is overdue in some shards of a topology; gives how many roots.
+        """Expire all that is overdue in some shards of a topology, and return how many roots.
 
         Leaves out a shard that the topology does not have: it may have been made again since.
         """
@@ -92,7 +92,7 @@ class RootExpiry:
         return [functions.topologies.find_due(shards[i : i + size]) for i in range(0, len(shards), size)]
 
     async def _expire_slices(self, topology: Topology, due: deque[int]) -> int:
-        """Tick the first shard of the queue; one that has more goes to its end. Gives how many roots ended.
+        """Tick the first shard of the queue; one that has more goes to its end. Return how many roots ended.
 
         So no shard waits until another is done, and the lateness of all is equal.
         """

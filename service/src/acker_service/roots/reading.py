@@ -77,7 +77,7 @@ class RootReader:
         return view_record(reply.record, reply.state, reply.now_ms, names)
 
     async def force_fail(self, topology: Topology, root_id: int, reason: str) -> CodeResult | None:
-        """Fail a root, also an early one; gives the result of the fail, None for an unknown root."""
+        """Fail a root, also an early one, and return the result of the fail, None for an unknown root."""
         layout = topology.layout
         call = functions.roots.force_fail(
             settings=topology.settings, bucket=layout.bucket_of(root_id), root_id=root_id, reason=reason

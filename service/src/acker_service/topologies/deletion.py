@@ -62,7 +62,7 @@ class _Deleter(ABC, Generic[T]):
 
     @abstractmethod
     async def _mark(self, target: T, deletion: Deletion | None) -> T:
-        """Write the state of the deletion, or remove the mark (None); gives the target as it is then."""
+        """Write the state of the deletion, or remove the mark (None), and return the target as it is then."""
 
     @abstractmethod
     async def _in_use(self, target: T, mode: DeleteMode) -> str:
@@ -70,7 +70,7 @@ class _Deleter(ABC, Generic[T]):
 
     @abstractmethod
     async def _remove(self, target: T, reason: str) -> int:
-        """Remove the target, which is marked as being deleted; gives how many completions it had. Idempotent."""
+        """Remove the target, which is marked as being deleted, and return how many completions it had. Idempotent."""
 
     @abstractmethod
     def _busy(self, target: T, use: str) -> ServiceError:
@@ -113,7 +113,7 @@ class TopologyDeleter(_Deleter[Topology]):
         self._metrics = metrics
 
     async def delete(self, name: str, mode: DeleteMode) -> int:
-        """Delete a topology; gives how many completions were discarded. Raises `TopologyBusy`, `UnknownTopology`.
+        """Delete a topology, and return how many completions were discarded. Raises `TopologyBusy`, `UnknownTopology`.
 
         `DeleteMode.DRAIN` fails what is pending, and gives how many roots were; `resume` deletes the topology once all
         completions are released.
@@ -227,7 +227,7 @@ class SpoutDeleter(_Deleter[_SpoutTarget]):
         self._idle_ms = idle_ms
 
     async def delete(self, topology: Topology, name: str, mode: DeleteMode) -> int:
-        """Delete a spout task; gives how many completions it had. It does not drain.
+        """Delete a spout task, and return how many completions it had. It does not drain.
 
         Raises `SpoutBusy`, `UnknownSpout`, or `TopologyRecreated`.
         """

@@ -75,7 +75,7 @@ class PeriodicTask:
         self._run_metrics.runs[self._label, result].inc()
 
     async def _run_guarded(self, name: str) -> str:
-        """Run for one topology; gives the result as the metric's label. An error does not end the passes."""
+        """Run for one topology, and return the result as the metric's label. An error does not end the passes."""
         try:
             await self.run_for(await self.registry.get(name))
         except UnknownTopology:

@@ -87,7 +87,7 @@ class TopologyRegistry:
         return list(self._cache.values())
 
     async def refresh_all(self) -> list[str]:
-        """Read all topologies that are in the cache again, and the names of all, in one round trip; gives the names.
+        """Read all topologies in the cache again, and the names of all, in one round trip, and return the names.
 
         All configuration lies on one server. A topology that was deleted leaves the cache.
         """

@@ -31,7 +31,7 @@ NOT_FOUND_AGAIN = 2**32 - 2
 _DELETION_POLLS = int(DELETION_TIMEOUT_MS / 1000 / POLL_INTERVAL_S)
 
 CallbackChange = Callable[[RegisteredCallback | None, int], RegisteredCallback | None]
-"""Gives the new callback from the present one and the time in milliseconds; may raise."""
+"""Returns the new callback from the present one and the time in milliseconds; may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +300,7 @@ class Callbacks:
         self._spouts = spouts
 
     async def change(self, topology: str, spout_task: str, change: CallbackChange) -> tuple[Spout, Spout]:
-        """Change a callback; gives the spout task before and after. Raises `UnknownSpout`, `SpoutBusy`.
+        """Change a callback, and return the spout task before and after. Raises `UnknownSpout`, `SpoutBusy`.
 
         It is written only if it was not changed since it was read, else tried again. Idempotent if ``change`` is.
         """

@@ -52,7 +52,7 @@ async def ackers(valkey_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
 
 @contextlib.asynccontextmanager
 async def running(settings: Settings, *, is_first: bool) -> AsyncIterator[tuple[str, Any]]:
-    """Serve an acker until the block is left; gives its address and its application. The first empties the store."""
+    """Serve an acker until the block is left, and yield its address and application. The first empties the store."""
     parts, stopping = make_components(str(settings.redis_url), settings), asyncio.Event()
     if is_first:
         await flush(parts)

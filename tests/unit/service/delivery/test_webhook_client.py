@@ -352,7 +352,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def secure(authority, tmp_path, receiver):
-    """Serve TLS for one name; gives the port."""
+    """Serve TLS for one name, and yield the port."""
     cert = authority.issue_cert("hooks.test")
     cert.private_key_and_cert_chain_pem.write_to_path(tmp_path / "cert.pem")
     with served(receiver, ssl_certfile=tmp_path / "cert.pem") as port:

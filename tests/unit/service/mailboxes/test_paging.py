@@ -58,7 +58,7 @@ def give(shard: Stored, share: Share) -> ShardItems[ItemRun[int]]:
 
 
 def read_page(shards: list[Stored], cursor: Cursor, limit: int) -> tuple[PageBuilder[ItemRun[int]], int, int]:
-    """Gather a page; gives it, how many rounds it took, and how many bytes were read for it."""
+    """Gather a page, and return it, how many rounds it took, and how many bytes were read for it."""
     page: PageBuilder[ItemRun[int]] = PageBuilder(cursor, range(len(shards)), limit)
     rounds = size = 0
     while shares := page.shares():

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Topologies:
-    """Gives topologies by their names, which stand for them."""
+    """Has topologies by their names, which stand for them."""
 
     def __init__(self) -> None:
         self.errors: list[Exception] = []

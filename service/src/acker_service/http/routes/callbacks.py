@@ -19,7 +19,7 @@ TestWebhook = Callable[[str, str], Awaitable[dict[str, Any]]]
 """Posts a test message to the webhook of a topology's spout task, and gives the answer's document."""
 
 CallbackChange = Callable[[RegisteredCallback | None, int], RegisteredCallback]
-"""Gives what a callback becomes at a time in Unix milliseconds."""
+"""Returns what a callback becomes at a time in Unix milliseconds."""
 
 
 def make_router(*, callbacks: Callbacks, trail: AuditTrail, test_webhook: TestWebhook) -> APIRouter:

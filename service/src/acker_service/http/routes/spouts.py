@@ -33,7 +33,7 @@ from acker_service.topologies.stats import SpoutCounts, StatsReader
 from acker_service.topologies.topology import Topology
 
 HostDenial = Callable[[str], str | None]
-"""Gives the kind of the address that the host of a webhook spells out, if the acker sends nothing there; else None."""
+"""Returns the kind of the address in the host of a webhook, if the acker sends nothing there; else None."""
 
 
 def make_router(
@@ -123,7 +123,7 @@ def _add_deletion(router: APIRouter, registry: TopologyRegistry, deleter: SpoutD
 async def _set_callback(
     callbacks: Callbacks, topology: str, spout_task: str, callback: Callback | None
 ) -> tuple[Spout, Spout, str | None]:
-    """Set or remove (None) the callback of a spout task; gives it before and after, and a secret that was generated."""
+    """Set or remove (None) the callback of a spout task; return it before and after, and a generated secret."""
 
     def change(present: RegisteredCallback | None, now_ms: int) -> RegisteredCallback | None:
         if callback is None:

@@ -140,7 +140,7 @@ def release(*, spout_index: int, entry: str, offset: int, max_entries: int) -> S
 
 
 def discard(*, spout_index: int) -> ShardCall[int]:
-    """Discard all completions of a spout task; gives how many were unread. Cursors stay valid."""
+    """Discard all completions of a spout task, and return how many were unread. Cursors stay valid."""
     return ShardCall(function="acker_discard_v1", args=(spout_index,), decode=_count)
 
 
@@ -218,7 +218,7 @@ def discard_dead(*, spout_index: int, max_entries: int, after: str, wanted: Dead
 
 
 def remove_spout(*, spout_index: int) -> ShardCall[int]:
-    """Remove the mailbox of a spout task for good; gives how many completions and dead letters were discarded."""
+    """Remove the mailbox of a spout task for good, and return how many completions and dead letters were discarded."""
     return ShardCall(function="acker_remove_spout_v1", args=(spout_index,), decode=_count)
 
 

@@ -123,7 +123,7 @@ def read_root(*, settings: bytes, bucket: int, root_id: int) -> ShardCall[RootRe
 
 
 def force_fail(*, settings: bytes, bucket: int, root_id: int, reason: str) -> ShardCall[str | None]:
-    """Fail a root that is early, pending or finished; gives the code of the result, None for an unknown root."""
+    """Fail a root that is early, pending or finished, and return the code of the result, None for an unknown root."""
     args = (settings, bucket, _id_bytes(root_id), reason)
     return ShardCall(function="acker_force_fail_v1", args=args, decode=_forced)
 

@@ -67,7 +67,7 @@ def read_topology(name: str) -> Call[StoredTopology | None]:
 def write_topology(
     name: str, *, present: Stamp | None, document: str, random_hex: str, floor: Stamp | None
 ) -> Call[Stamp | None]:
-    """Write a configuration if ``present`` is still its stamp (None: create it); gives the new stamp, None if not.
+    """Write a configuration if ``present`` is still its stamp (None: create it), and return the new stamp, None if not.
 
     The new stamp is above ``floor``. ``random_hex`` are four digits of a new incarnation.
     """
@@ -154,7 +154,7 @@ def register_spouts(
 
 
 def write_spout(topology: str, *, stamp: Stamp, name: str, present: str, document: str) -> Call[str | None]:
-    """Write a spout task if ``present`` is still its value; gives the new value, None if not.
+    """Write a spout task if ``present`` is still its value, and return the new value, None if not.
 
     Decoding raises `StaleStamp` if the topology has another incarnation.
     """

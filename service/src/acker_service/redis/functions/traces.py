@@ -85,7 +85,7 @@ def read_trace(*, settings: bytes, bucket: int, root_id: int) -> ShardCall[Trace
 
 
 def remove_traces(key: str, stamp: Stamp, *, limit: int) -> Call[int]:
-    """Remove so many traces at most of a shard with a tombstone; gives how many it removed."""
+    """Remove so many traces at most of a shard with a tombstone, and return how many it removed."""
     return fcall("acker_remove_traces_v1", (key,), stamp.text, limit, decode=lambda reply: int(reply[1]))
 
 
