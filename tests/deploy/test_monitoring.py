@@ -125,7 +125,7 @@ def test_a_real_acker_tells_these_metrics(chart: Chart, tmp_path: Path) -> None:
     assert asked <= names
 
 
-def test_every_query_is_lawful(tools: Tools, chart: Chart, tmp_path: Path) -> None:
+def test_every_query_is_valid(tools: Tools, chart: Chart, tmp_path: Path) -> None:
     def filled(query: str) -> str:
         return re.sub(r"\$__rate_interval", "5m", re.sub(r"\$(namespace|topology)", "x", query))
 

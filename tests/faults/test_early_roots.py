@@ -59,7 +59,7 @@ class Stage:
 
     async def is_full(self) -> bool:
         """Whether an init is refused now."""
-        return await Caller(self.call.http).word(init(next(_NUMBERS))) == "store_full"
+        return await Caller(self.call.http).state(init(next(_NUMBERS))) == "store_full"
 
     async def has_room(self) -> bool:
         return not await self.is_full()
@@ -94,7 +94,7 @@ async def stage(shared: tuple[str, Member], request: pytest.FixtureRequest) -> A
 async def full(stage: Stage) -> Stage:
     """A store that the acker has seen to be full; Redis itself would still take something. Two roots are pending."""
     await stage.call.put(dedupe_window_ms=60_000)
-    assert await stage.call.words(init(1, E, F), init(2, E), ack(3, E)) == ["pending", "pending", "early"]
+    assert await stage.call.states(init(1, E, F), init(2, E), ack(3, E)) == ["pending", "pending", "early"]
     stage.valkey.ask("SET", "ballast", "x" * ROOM)  # beside it, buffers of connections do not count
     stage.leave_room(0.95)
     await eventually(stage.is_full)
@@ -122,27 +122,27 @@ async def test_a_full_store_begins_no_tree_by_whatever_operation(full: Stage, ke
 
 async def test_what_is_known_goes_on_in_a_full_store(full: Stage) -> None:
     ops = (ack(1, E), ack(UNKNOWN, E), fail(2), ack(3, F), reset_timeout(1), reset_timeout(UNKNOWN), ack(1, F))
-    words = ["pending", "store_full", "failed", "early", "pending", "unknown", "acked"]
-    assert await full.call.words(*ops) == words
-    assert sorted(await full.call.told()) == [(1, "acked"), (2, "failed")]
-    assert await full.call.words(ack(1, E), fail(2), compact_ack(UNKNOWN, 0)) == ["finished", "finished", "early"]
+    states = ["pending", "store_full", "failed", "early", "pending", "unknown", "acked"]
+    assert await full.call.states(*ops) == states
+    assert sorted(await full.call.outcomes()) == [(1, "acked"), (2, "failed")]
+    assert await full.call.states(ack(1, E), fail(2), compact_ack(UNKNOWN, 0)) == ["finished", "finished", "early"]
 
 
 async def test_an_ack_that_was_refused_can_be_sent_again_once_there_is_room(full: Stage) -> None:
     """Refused it left nothing behind: not its edge among those acked, nor its request among those known."""
     ops = (ack(UNKNOWN, E), fail(UNKNOWN + 1))
-    assert await full.call.word(ops[0], key="single") == "store_full"
-    assert await full.call.words(*ops, key="batch") == ["store_full"] * 2
+    assert await full.call.state(ops[0], key="single") == "store_full"
+    assert await full.call.states(*ops, key="batch") == ["store_full"] * 2
     full.leave_room(0.1)
     await eventually(full.has_room)
-    assert await full.call.word(ops[0], key="single") == "early"
-    assert await full.call.words(init(UNKNOWN, E), *ops, key="new") == ["acked", "finished", "early"]
+    assert await full.call.state(ops[0], key="single") == "early"
+    assert await full.call.states(init(UNKNOWN, E), *ops, key="new") == ["acked", "finished", "early"]
 
 
 async def test_a_repeat_says_of_a_refused_ack_that_it_was_not_applied(full: Stage) -> None:
     ops = (ack(1, E), ack(UNKNOWN, E), fail(UNKNOWN + 4))
-    assert await full.call.words(*ops, key="k") == ["pending", "store_full", "store_full"]
-    again = await full.call.words(*ops, key="k")
+    assert await full.call.states(*ops, key="k") == ["pending", "store_full", "store_full"]
+    again = await full.call.states(*ops, key="k")
     assert again == ["pending", "store_full", "store_full"]
 
 
@@ -216,16 +216,16 @@ async def test_a_key_of_one_topology_takes_no_memory_from_the_others(
                 return int(store["early_max_bytes"]) * 3 * 1.25 <= 6 << 20
 
             await eventually(is_seen)
-            assert await other.words(*(init(root, E) for root in range(1, 101))) == ["pending"] * 100
-            before, words = attacked.stored_memory, Counter[str]()
+            assert await other.states(*(init(root, E) for root in range(1, 101))) == ["pending"] * 100
+            before, states = attacked.stored_memory, Counter[str]()
             for attempt in range(34):
                 body = encode_packed([make(root) for root in range(1 + attempt * 1_000, 1_001 + attempt * 1_000)])
                 headers = {"Content-Type": CONTENT_TYPE, routes.IDEMPOTENCY_KEY: str(attempt)}
                 answer = await bolt.post(routes.operation("flood", "batch"), content=body, headers=headers)
-                words.update(answer.json()["results"])
-                assert await other.word(init(next(_NUMBERS), E)) == "pending"
-            assert words["early"] > 500
-            assert words["store_full"] > 500
+                states.update(answer.json()["results"])
+                assert await other.state(init(next(_NUMBERS), E)) == "pending"
+            assert states["early"] > 500
+            assert states["store_full"] > 500
             assert attacked.stored_memory - before < 6 << 20
 
 
@@ -249,7 +249,7 @@ async def test_early_acks_do_not_take_the_memory_from_the_inits_of_others(
             )
             taken |= set(answer.json()["results"])
         else:
-            taken |= set(await own.call.words(*(ack(root, root) for root in roots), key=str(attempt)))
+            taken |= set(await own.call.states(*(ack(root, root) for root in roots), key=str(attempt)))
     assert taken == {"early", "store_full"}
     assert own.used_memory <= limit + ROOM / 8
 
@@ -257,11 +257,11 @@ async def test_early_acks_do_not_take_the_memory_from_the_inits_of_others(
 async def test_a_single_ack_is_refused_as_soon_as_redis_itself_has_no_memory(own: Stage) -> None:
     """Before the acker has seen that the store is full, and still at the moment when it is."""
     await own.call.put()
-    assert await own.call.words(init(1, E, F), ack(3, E)) == ["pending", "early"]
+    assert await own.call.states(init(1, E, F), ack(3, E)) == ["pending", "early"]
     own.valkey.ask("CONFIG", "SET", "maxmemory", own.used_memory // 2)  # its clients' buffers come and go
     for op in BEGIN_A_TREE.values():
-        assert await own.call.word(op) == await own.call.word(op, key="k") == "store_full"
-    assert await own.call.words(ack(1, E), ack(3, F), ack(1, F)) == ["pending", "early", "acked"]
+        assert await own.call.state(op) == await own.call.state(op, key="k") == "store_full"
+    assert await own.call.states(ack(1, E), ack(3, F), ack(1, F)) == ["pending", "early", "acked"]
 
 
 @pytest.fixture(scope="module")
@@ -283,17 +283,17 @@ async def test_in_a_cluster_acks_of_unknown_roots_are_refused_on_every_full_serv
         call = Caller(http, "wide")
         await call.put(ackers=16, message_timeout_ms=600_000)
         roots = range(1, 17)
-        assert await call.words(*(init(root, root) for root in roots)) == ["pending"] * 16
+        assert await call.states(*(init(root, root) for root in roots)) == ["pending"] * 16
         for member in members:
             used = int(dict(member.ask("INFO", "memory"))["used_memory"])
             member.ask("CONFIG", "SET", "maxmemory", used // 2)
         ops = [op for root in roots for op in (ack(UNKNOWN + root, E), fail(UNKNOWN + root), ack(root, root))]
-        assert await call.words(*ops, key="k") == ["store_full", "store_full", "acked"] * 16
+        assert await call.states(*ops, key="k") == ["store_full", "store_full", "acked"] * 16
         for member in members:
             member.ask("CONFIG", "SET", "maxmemory", 0)
 
         async def is_taken() -> bool:
-            return await call.word(ack(UNKNOWN + 1, E)) == "early"
+            return await call.state(ack(UNKNOWN + 1, E)) == "early"
 
         await eventually(is_taken)
 
@@ -305,15 +305,15 @@ async def test_in_a_cluster_the_shards_of_a_topology_take_equal_parts_of_its_ear
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
         call = Caller(http, "narrow")
         await call.put(ackers=8, message_timeout_ms=600_000)
-        words = await call.words(*(fail(root) for root in range(1, 2 * MAX_EARLY + 1)))
-        assert (words.count("early"), words.count("store_full")) == (MAX_EARLY, MAX_EARLY)
+        states = await call.states(*(fail(root) for root in range(1, 2 * MAX_EARLY + 1)))
+        assert (states.count("early"), states.count("store_full")) == (MAX_EARLY, MAX_EARLY)
 
 
 async def test_refused_requests_take_no_memory_however_many_there_are(full: Stage) -> None:
     before = full.used_memory
     for attempt in range(300):
         ops: list[Document] = [op for root in range(20) for op in (ack(UNKNOWN + root, E), fail(UNKNOWN + root))]
-        assert set(await full.call.words(*ops, key=f"k{attempt}")) == {"store_full"}
+        assert set(await full.call.states(*ops, key=f"k{attempt}")) == {"store_full"}
     assert full.used_memory - before < MEGABYTE / 4
 
 
@@ -336,22 +336,22 @@ async def narrow(narrow_url: str, request: pytest.FixtureRequest) -> AsyncIterat
 @pytest.mark.parametrize("op", [ack(0, E), fail(0)], ids=["acks", "fails"])
 async def test_a_topology_takes_so_many_early_roots_and_no_more(narrow: Caller, op: Document) -> None:
     ops = [op | {"root_id": f"{root:016x}"} for root in range(1, 2 * MAX_EARLY + 1)]
-    words = await narrow.words(*ops)
-    assert (words.count("early"), words.count("store_full")) == (MAX_EARLY, MAX_EARLY)
-    assert await narrow.word(op | {"root_id": f"{1_000:016x}"}) == "store_full"
+    states = await narrow.states(*ops)
+    assert (states.count("early"), states.count("store_full")) == (MAX_EARLY, MAX_EARLY)
+    assert await narrow.state(op | {"root_id": f"{1_000:016x}"}) == "store_full"
 
 
 async def test_inits_and_what_is_known_go_on_beyond_it_and_other_topologies_too(narrow: Caller) -> None:
-    await narrow.words(*(ack(root, E) for root in range(1, 2 * MAX_EARLY + 1)))
-    assert await narrow.words(init(1_000, E), ack(1_000, E), init(1_001, E, F)) == ["pending", "acked", "pending"]
+    await narrow.states(*(ack(root, E) for root in range(1, 2 * MAX_EARLY + 1)))
+    assert await narrow.states(init(1_000, E), ack(1_000, E), init(1_001, E, F)) == ["pending", "acked", "pending"]
     other = Caller(narrow.http, "beside")
     await other.put()
-    assert await other.word(ack(1, E)) == "early"
+    assert await other.state(ack(1, E)) == "early"
 
 
 async def test_there_is_room_again_once_early_roots_get_their_inits_or_are_dropped(narrow: Caller) -> None:
     await narrow.put(message_timeout_ms=100)
-    await narrow.words(*(ack(root, E) for root in range(1, 2 * MAX_EARLY + 1)))
+    await narrow.states(*(ack(root, E) for root in range(1, 2 * MAX_EARLY + 1)))
 
     async def all_dropped() -> bool:
         return int((await narrow.show())["counts"]["dropped"]) == MAX_EARLY
@@ -359,6 +359,6 @@ async def test_there_is_room_again_once_early_roots_get_their_inits_or_are_dropp
     await eventually(all_dropped)
     await narrow.put(message_timeout_ms=600_000)
     early = range(101, 101 + MAX_EARLY)
-    assert await narrow.words(*(ack(root, E) for root in early)) == ["early"] * MAX_EARLY
-    assert await narrow.words(*(init(root, E) for root in early)) == ["acked"] * MAX_EARLY
-    assert await narrow.words(*(ack(root, E) for root in range(201, 201 + MAX_EARLY))) == ["early"] * MAX_EARLY
+    assert await narrow.states(*(ack(root, E) for root in early)) == ["early"] * MAX_EARLY
+    assert await narrow.states(*(init(root, E) for root in early)) == ["acked"] * MAX_EARLY
+    assert await narrow.states(*(ack(root, E) for root in range(201, 201 + MAX_EARLY))) == ["early"] * MAX_EARLY

@@ -73,11 +73,11 @@ async def test_without_channels_every_completion_of_a_call_is_told_all_the_same(
     call = stage.call
     names = ("a", "b", "c")
     ops = [init(root, E, spout_task=names[root % 3]) for root in range(1, 31)]
-    assert await call.words(*ops, key="k") == ["pending"] * 30
+    assert await call.states(*ops, key="k") == ["pending"] * 30
     ends = [fail(root) if root % 2 else ack(root, E) for root in range(1, 31)]
-    assert set(await call.words(*ends, key="l")) == {"acked", "failed"}
-    told = sorted([each for name in names for each in await call.told(name)])
-    assert told == [(root, "failed" if root % 2 else "acked") for root in range(1, 31)]
+    assert set(await call.states(*ends, key="l")) == {"acked", "failed"}
+    outcomes = sorted([each for name in names for each in await call.outcomes(name)])
+    assert outcomes == [(root, "failed" if root % 2 else "acked") for root in range(1, 31)]
     for name in names:
         shown = await call.spout(name)
         assert (shown["pending"], shown["unread"]) == (0, 10)
@@ -85,12 +85,12 @@ async def test_without_channels_every_completion_of_a_call_is_told_all_the_same(
 
 async def test_without_channels_timeouts_are_told_and_single_operations_answered(stage: Stage) -> None:
     call = stage.call
-    assert await call.word(init(1, E)) == "pending"
-    assert await call.word(init(2, E, message_timeout_ms=100)) == "pending"
-    assert await call.word(ack(1, E)) == "acked"
+    assert await call.state(init(1, E)) == "pending"
+    assert await call.state(init(2, E, message_timeout_ms=100)) == "pending"
+    assert await call.state(ack(1, E)) == "acked"
 
     async def is_told() -> bool:
-        return sorted(await call.told()) == [(1, "acked"), (2, "timed_out")]
+        return sorted(await call.outcomes()) == [(1, "acked"), (2, "timed_out")]
 
     await eventually(is_told, within=10)
 
@@ -99,7 +99,7 @@ async def test_without_channels_news_comes_by_polling_and_the_log_says_so_once(s
     call = stage.call
     await call.put_spout("waiting")
     async with httpx.AsyncClient(base_url=stage.acker.url, timeout=20) as http:
-        await call.words(init(1, spout_task="waiting"))
+        await call.states(init(1, spout_task="waiting"))
         cursor = (await Caller(http).completions("waiting"))["cursor"]
         await call.post(init(2, E, spout_task="waiting", message_timeout_ms=300))
         answer = await http.get(
@@ -175,9 +175,9 @@ async def test_without_channels_a_stream_and_a_webhook_hear_of_news_within_secon
             stream = http.stream("GET", f"{DEFAULT}/spouts/told/completions", headers={"Accept": "text/event-stream"})
             async with stream as events:
                 lines = events.aiter_lines()
-                await call.words(init(1, spout_task="posted"))
+                await call.states(init(1, spout_task="posted"))
                 await eventually(lambda: _seen(receiver, 1), within=5)
-                await call.words(init(2, spout_task="told"), init(3, spout_task="posted"))
+                await call.states(init(2, spout_task="told"), init(3, spout_task="posted"))
                 with anyio.fail_after(5):
                     while "0000000000000002" not in await anext(lines):
                         pass
@@ -196,7 +196,7 @@ async def test_a_right_that_is_taken_away_is_named_in_the_answer_and_nothing_is_
     with acker_serve(tmp_path, "--redis-url", url) as acker:
         async with httpx.AsyncClient(base_url=acker.url, timeout=20) as http:
             call = Caller(http)
-            assert await call.words(init(1, E), init(2, E)) == ["pending", "pending"]
+            assert await call.states(init(1, E), init(2, E)) == ["pending", "pending"]
             redis.members[0].ask("ACL", "SETUSER", "acker", "-info", "-zadd")
 
             async def is_refused() -> bool:
@@ -214,8 +214,8 @@ async def test_a_right_that_is_taken_away_is_named_in_the_answer_and_nothing_is_
 
             await eventually(is_not_ready)
             redis.members[0].ask("ACL", "SETUSER", "acker", "+info", "+zadd")
-            assert await call.words(ack(1, E), ack(2, E), key="k2") == ["acked", "acked"]
-            assert sorted(await call.told()) == [(1, "acked"), (2, "acked")]
+            assert await call.states(ack(1, E), ack(2, E), key="k2") == ["acked", "acked"]
+            assert sorted(await call.outcomes()) == [(1, "acked"), (2, "acked")]
 
 
 def ended(folder: Path, redis_url: str, *options: str) -> tuple[int | None, str]:

@@ -22,11 +22,11 @@ async def test_a_root_is_acked_and_told_on_redis_8(tmp_path: Path, kind: str) ->
         with acker_serve(tmp_path / "acker", "--redis-url", store.url) as acker:
             async with httpx.AsyncClient(base_url=acker.url, timeout=20) as http:
                 call = Caller(http)
-                assert await call.words(init(1, E)) == ["pending"]
-                assert await call.words(ack(1, E)) == ["acked"]
+                assert await call.states(init(1, E)) == ["pending"]
+                assert await call.states(ack(1, E)) == ["acked"]
 
                 async def is_told() -> bool:
-                    return await call.told() == [(1, "acked")]
+                    return await call.outcomes() == [(1, "acked")]
 
                 await eventually(is_told)
 

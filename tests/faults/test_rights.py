@@ -44,14 +44,14 @@ async def test_the_rights_that_the_page_lists_are_enough_for_all_that_roots_go_t
     await call.put(dedupe_window_ms=60_000, retention_ms=1_000)
     long = "a message id that is longer than a record may hold, so it lies beside it"
     inits = (init(1, E, message_id=long), init(2, E), init(3, E, message_timeout_ms=100))
-    assert await call.words(*inits, key="k") == ["pending"] * 3
+    assert await call.states(*inits, key="k") == ["pending"] * 3
     failed = {"op": "fail", "root_id": f"{2:016x}", "reason": "broken"}
-    assert await call.words(ack(1, E), failed) == ["acked", "failed"]
+    assert await call.states(ack(1, E), failed) == ["acked", "failed"]
 
-    async def told() -> bool:
-        return len(await call.told()) == 3
+    async def has_ended() -> bool:
+        return len(await call.outcomes()) == 3
 
-    await eventually(told)
+    await eventually(has_ended)
     read = await call.completions()
     assert (await call.roots())["roots"] == []
     assert await call.release(read["cursor"]) == 3

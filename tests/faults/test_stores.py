@@ -75,7 +75,7 @@ async def test_a_move_of_a_slot_that_stopped_half_way_is_named_and_can_be_ended(
         async with httpx.AsyncClient(base_url=acker.url, timeout=30) as http:
             call = Caller(http)
             roots = range(4, 164, 4)  # of the shard 0
-            assert await call.words(*[init(root, E) for root in roots]) == ["pending"] * len(roots)
+            assert await call.states(*[init(root, E) for root in roots]) == ["pending"] * len(roots)
             target.ask("CLUSTER SETSLOT", slot, "IMPORTING", source.ask("CLUSTER MYID"))
             source.ask("CLUSTER SETSLOT", slot, "MIGRATING", target.ask("CLUSTER MYID"))
             if ended_by == "fix":
@@ -98,7 +98,7 @@ async def test_a_move_of_a_slot_that_stopped_half_way_is_named_and_can_be_ended(
                 return f"slot {slot} of the cluster has arrived" in acker.log.read_text()
 
             await eventually(is_ended, within=60)
-            assert await call.words(*[ack(root, E) for root in roots]) == ["acked"] * len(roots)
+            assert await call.states(*[ack(root, E) for root in roots]) == ["acked"] * len(roots)
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
@@ -127,7 +127,7 @@ async def test_while_one_primary_of_a_cluster_is_away_the_other_shards_go_on(tmp
         with acker_serve(tmp_path / "acker", "--redis-url", store.url) as acker:
             async with httpx.AsyncClient(base_url=acker.url, timeout=20) as http:
                 call = Caller(http)
-                assert await call.words(init(4 + here, E)) == ["pending"]
+                assert await call.states(init(4 + here, E)) == ["pending"]
                 away.stop()
 
                 async def went_on() -> bool:
@@ -223,7 +223,7 @@ async def test_a_call_whose_answer_is_lost_is_not_sent_again(tmp_path: Path, kin
     ):
         async with httpx.AsyncClient(base_url=acker.url, timeout=20) as http:
             call = Caller(http)
-            assert await call.words(init(1, E, E + 1)) == ["pending"]
+            assert await call.states(init(1, E, E + 1)) == ["pending"]
             before = (await call.root(1))["ack_val"]
             for proxy in proxies:
                 proxy.once(fate, lambda sent: b"acker_apply" in sent)

@@ -1,4 +1,4 @@
-"""The image, built once for all tests of this room."""
+"""The image, built once for all tests of this folder."""
 
 import os
 import shutil

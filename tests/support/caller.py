@@ -58,13 +58,13 @@ class Caller:
         address = routes.operation(self.topology, "batch")
         return await self.http.post(address, json={"ops": ops}, headers=_keyed(key), params={"results": results})
 
-    async def word(self, op: Document, *, key: str | None = None) -> str:
-        """Send one operation; give the word that answers it, also where that is a refusal."""
+    async def state(self, op: Document, *, key: str | None = None) -> str:
+        """Send one operation; return the state that answers it, also where that is a refusal."""
         answer = (await self.post(op, key=key)).json()
         return str(answer.get("state") or answer["code"])
 
-    async def words(self, *ops: Document, key: str | None = None) -> list[str]:
-        """Send operations together; give the words that answer them."""
+    async def states(self, *ops: Document, key: str | None = None) -> list[str]:
+        """Send operations together; return the states that answer them."""
         answer = await self.batch(*ops, key=key)
         assert answer.status_code == 200, answer.text
         return list(answer.json()["results"])
@@ -84,11 +84,11 @@ class Caller:
         return dict((await self.http.get(routes.root(self.topology, format_id(root)), params=query)).json())
 
     async def roots(self, **query: Any) -> Document:
-        """List pending roots, or give the problem."""
+        """List pending roots, or return the problem."""
         return dict((await self.http.get(routes.roots(self.topology), params=query)).json())
 
     async def force_fail(self, root: int, **document: Any) -> Document:
-        """Fail a root by hand, or give the problem."""
+        """Fail a root by hand, or return the problem."""
         address = routes.force_fail(self.topology, format_id(root))
         return dict((await self.http.post(address, json=document)).json())
 
@@ -108,13 +108,13 @@ class Caller:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    async def told(self, spout_task: str = "orders", **query: Any) -> list[tuple[int, str]]:
-        """Read completions; give the roots and their outcomes."""
+    async def outcomes(self, spout_task: str = "orders", **query: Any) -> list[tuple[int, str]]:
+        """Read completions, and return the roots and their outcomes."""
         read = await self.completions(spout_task, **query)
         return [(int(done["root_id"], 16), done["outcome"]) for done in read["completions"]]
 
     async def release(self, cursor: str, spout_task: str = "orders") -> int:
-        """Release completions up to a cursor; give how many."""
+        """Release completions up to a cursor, and return how many."""
         answer = await self.http.post(routes.release(self.topology, spout_task), json={"cursor": cursor})
         assert answer.status_code == 200, answer.text
         return int(answer.json()["released"])

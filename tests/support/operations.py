@@ -1,4 +1,4 @@
-"""Draws batches: lawful operations, often on the same roots and at the limits, as messages and as JSON documents."""
+"""Draws batches: valid operations, often on the same roots and at the limits, as messages and as JSON documents."""
 
 import struct
 from dataclasses import replace

@@ -9,7 +9,7 @@ from tests.support.waiting import eventually
 
 async def overdue(parts: Components, call: Caller, root: int) -> None:
     """Let a root of a topology be overdue."""
-    assert await call.word(init(root, 9, message_timeout_ms=100)) == "pending"
+    assert await call.state(init(root, 9, message_timeout_ms=100)) == "pending"
     topology = await parts.registry.get(call.topology)
     number = topology.layout.shard_of(root)
     shard = functions.topologies.ShardName(topology=topology.name, incarnation=topology.incarnation, number=number)

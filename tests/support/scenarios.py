@@ -1,4 +1,4 @@
-"""The table of docs/semantics.md, "What each order does", as data: every row runs through the law and through Redis."""
+"""The table of docs/semantics.md, "What each order does", as data: each row runs in Python and in Redis."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""How the property tests of single rooms run."""
+"""How the property tests of pure modules run."""
 
 from hypothesis import settings
 

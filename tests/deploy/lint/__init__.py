@@ -1,7 +1,7 @@
 """What JSON schemas cannot see in manifests, told without a cluster.
 
 The API server would refuse most of it; the rest it takes, and then the pod never starts (a probe on a port that is not
-there) or nothing happens at all (a Service that selects nothing). A room per kind of fault; each gives lines of words.
+there) or nothing happens at all (a Service that selects nothing). A check for each kind of fault yields lines of words.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from tests.deploy.manifests import Object, pods, title
 
 def lint(objects: list[Object]) -> Iterator[str]:
     """Yield all faults of objects that are applied together."""
-    for room in (misnamed, misspelt, unselected, leading_nowhere, unscalable):
-        yield from room(objects)
+    for check in (misnamed, misspelt, unselected, leading_nowhere, unscalable):
+        yield from check(objects)
     for some, _, spec in pods(objects):
         for container in [*spec.get("initContainers", []), *spec["containers"]]:
-            whose = f"{title(some)}[{container['name']}]"
-            yield from misbuilt(whose, some, spec, container)
-            yield from unrestricted(whose, spec, container)
+            where = f"{title(some)}[{container['name']}]"
+            yield from misbuilt(where, some, spec, container)
+            yield from unrestricted(where, spec, container)

@@ -12,7 +12,7 @@ PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 HANDLERS = ("httpGet", "tcpSocket", "exec", "grpc")
 
 
-def misbuilt(whose: str, owner: Object, spec: Object, container: Object) -> Iterator[str]:
+def misbuilt(where: str, owner: Object, spec: Object, container: Object) -> Iterator[str]:
     """Tell what a container refers to in vain, or says twice."""
     faults = (
         *_variables(container),
@@ -23,7 +23,7 @@ def misbuilt(whose: str, owner: Object, spec: Object, container: Object) -> Iter
         *_resources(spec, container),
         *_image(container.get("image", "")),
     )
-    yield from (f"{whose}: {fault}" for fault in faults)
+    yield from (f"{where}: {fault}" for fault in faults)
 
 
 def _variables(container: Object) -> Iterator[str]:

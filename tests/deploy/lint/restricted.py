@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from tests.deploy.manifests import Object
 
 
-def unrestricted(whose: str, spec: Object, container: Object) -> Iterator[str]:
+def unrestricted(where: str, spec: Object, container: Object) -> Iterator[str]:
     """Tell what a namespace that enforces the standard would refuse."""
     own, shared = container.get("securityContext") or {}, spec.get("securityContext") or {}
     faults = (*_host(spec, container), *_rights(own), *_user(own, shared), *_house(spec, own))
-    yield from (f"{whose}: {fault}" for fault in faults)
+    yield from (f"{where}: {fault}" for fault in faults)
 
 
 def _host(spec: Object, container: Object) -> Iterator[str]:

@@ -69,7 +69,7 @@ class TestPause:
         self, near: Caller, parts: Components
     ) -> None:
         await near.put_spout(SPOUT, callback=PUBLIC)
-        await near.words(init(1))
+        await near.states(init(1))
         await post(near, PAUSE)
         topology = await parts.registry.refresh("default")
         [spout] = await parts.spouts.with_callback(topology)
@@ -100,7 +100,7 @@ class TestTest:
         self, near: Caller, receiver: Receiver, url: str
     ) -> None:
         await register(near, url)
-        await near.words(init(1))
+        await near.states(init(1))
         done = await post(near, TEST)
         assert done | {"took_ms": 0} == {"delivered": True, "status": 200, "error": None, "took_ms": 0}
         [it] = receiver.received
@@ -109,7 +109,7 @@ class TestTest:
             "completion.test",
             {"topology": "default", "spout_task": SPOUT, "completions": []},
         )
-        assert len(await near.told()) == 1
+        assert len(await near.outcomes()) == 1
 
     async def test_each_message_has_an_id_of_its_own(self, near: Caller, receiver: Receiver, url: str) -> None:
         await register(near, url)

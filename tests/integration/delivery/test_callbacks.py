@@ -143,7 +143,7 @@ async def test_what_is_no_callback_is_refused_and_changes_nothing(call: Caller, 
 
 async def test_what_a_webhook_owns_is_read_by_others_and_not_released(call: Caller) -> None:
     await put(call, WEBHOOK)
-    await call.words(init(1))
+    await call.states(init(1))
     read = await call.completions()
     refused = await call.http.post(routes.release("default", SPOUT), json={"cursor": read["cursor"]})
     assert (refused.status_code, refused.json()["code"], len(read["completions"])) == (409, "mailbox_owned", 1)
@@ -158,12 +158,12 @@ async def test_a_change_reaches_another_replica(
     app = make_app(replica, Settings(), stopping)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other.localhost") as http:
         other = Caller(http)
-        await other.words(init(1))
+        await other.states(init(1))
         cursor = (await other.completions())["cursor"]
         await put(call, WEBHOOK)
         refused = await http.post(routes.release("default", SPOUT), json={"cursor": cursor})
         assert refused.json()["code"] == "mailbox_owned"
-        await call.words(init(2))
+        await call.states(init(2))
         assert len((await other.completions())["completions"]) == 2
     await replica.close()
 
@@ -195,22 +195,22 @@ async def worker(call: Caller, parts: Components) -> Worker:
 
 async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(call: Caller, parts: Components) -> None:
     await put(call, WEBHOOK)
-    await call.words(init(1), init(2), init(3, spout_task="pulled"))
+    await call.states(init(1), init(2), init(3, spout_task="pulled"))
     labels = {"topology": "default", "spout_task": SPOUT}
 
-    async def told(name: str) -> list[float]:
+    async def values(name: str) -> list[float]:
         """What the last look at the store found; looks are a second apart."""
         samples = (await scrape(call.http)).families[name].samples
         assert all(sample.labels == labels for sample in samples)
         return [sample.value for sample in samples]
 
     async def waiting() -> bool:
-        return (await told("acker_callback_unread"), await told("acker_callback_on")) == ([2], [1])
+        return (await values("acker_callback_unread"), await values("acker_callback_on")) == ([2], [1])
 
     await eventually(waiting)
 
     async def older() -> bool:
-        return (await told("acker_callback_age_seconds"))[0] > 0.5
+        return (await values("acker_callback_age_seconds"))[0] > 0.5
 
     await eventually(older)
     await parts.callbacks.change(
@@ -218,7 +218,7 @@ async def test_the_metrics_tell_what_waits_for_a_callback_and_for_how_long(call:
     )
 
     async def paused() -> bool:
-        return await told("acker_callback_on") == [0]
+        return await values("acker_callback_on") == [0]
 
     await eventually(paused)
 
@@ -242,7 +242,7 @@ async def test_a_cursor_that_was_not_given_here_is_refused(worker: Worker, call:
 async def test_dead_letters_are_replayed(worker: Worker, call: Caller) -> None:
     await dead(worker, call)
     assert (await call.http.post(routes.replay("default", SPOUT))).json() == {"replayed": 5}
-    assert sorted(await call.told()) == [(root, "acked") for root in range(1, 6)]
+    assert sorted(await call.outcomes()) == [(root, "acked") for root in range(1, 6)]
     assert (await call.http.post(routes.replay("default", SPOUT))).json() == {"replayed": 0}
 
 

@@ -88,25 +88,25 @@ def _registered(present: Any, now_ms: int) -> Any:
 
 
 async def test_what_was_claimed_stays_in_the_mailbox_until_it_is_settled(worker: Worker, call: Caller) -> None:
-    await call.words(*[init(root) for root in range(1, 9)])
+    await call.states(*[init(root) for root in range(1, 9)])
     claimed = await worker.claim()
     assert roots(claimed.entries) == [*range(1, 9)]
-    assert len(await call.told()) == 8
+    assert len(await call.outcomes()) == 8
     assert roots((await worker.claim()).entries) == [*range(1, 9)]
     await worker.settle(claimed, DONE)
-    assert await call.told() == []
+    assert await call.outcomes() == []
     assert (await call.spout())["unread"] == 0
     assert not (await worker.claim()).entries
 
 
 async def test_what_is_claimed_has_the_form_of_a_pull(worker: Worker, call: Caller) -> None:
-    await call.words(init(1, message_id="42"))
+    await call.states(init(1, message_id="42"))
     pulled = (await call.completions())["completions"]
     assert delivered((await worker.claim()).entries) == pulled
 
 
 async def test_settling_again_changes_nothing(worker: Worker, call: Caller) -> None:
-    await call.words(init(1), init(2))
+    await call.states(init(1), init(2))
     claimed = await worker.claim()
     for _ in range(3):
         await worker.settle(claimed, DONE)
@@ -117,7 +117,7 @@ async def test_settling_again_changes_nothing(worker: Worker, call: Caller) -> N
 async def test_a_failure_that_comes_after_the_success_of_another_worker_changes_nothing(
     worker: Worker, call: Caller
 ) -> None:
-    await call.words(init(1))
+    await call.states(init(1))
     claimed = await worker.claim()
     await worker.settle(claimed, DONE)
     await worker.fail(claimed)
@@ -128,7 +128,7 @@ async def test_a_failure_that_comes_after_the_success_of_another_worker_changes_
 
 async def test_one_worker_at_a_time_has_the_lease_and_may_give_it_back(worker: Worker, call: Caller) -> None:
     other = Worker(worker.store, "two")
-    await call.words(init(1))
+    await call.states(init(1))
     assert (await worker.claim()).entries
     held = await other.claim()
     assert (held.entries, 0 < (held.leased_for_ms or 0) <= 60_000) == ((), True)
@@ -145,7 +145,7 @@ async def test_nobody_gives_back_the_lease_of_another(worker: Worker) -> None:
 
 
 async def test_a_receiver_that_is_left_alone_gets_nothing_from_another_worker(worker: Worker, call: Caller) -> None:
-    await call.words(init(1))
+    await call.states(init(1))
     claimed, lease = await worker.claim(), await worker.lease()
     failed = DeliveryResult(kind=ResultKind.WAIT, retry_ids=tuple(ids(claimed)), wait_s=60, error="answered 503")
     settlements = list(plan_settlements(claimed.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
@@ -161,10 +161,10 @@ async def test_a_lease_that_is_past_is_anothers(worker: Worker) -> None:
 
 
 async def test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set(worker: Worker, call: Caller) -> None:
-    await call.words(*[init(root) for root in range(1, 9)])
+    await call.states(*[init(root) for root in range(1, 9)])
     claimed = await worker.claim()
     await worker.fail(claimed)
-    await call.words(init(9))
+    await call.states(init(9))
     fresh = await worker.claim()
     assert roots(fresh.entries) == [9]
     await worker.settle(fresh, DONE)
@@ -180,7 +180,7 @@ async def test_what_failed_is_tried_again_when_it_is_due_and_in_the_same_set(wor
 
 
 async def test_a_failure_that_is_settled_again_counts_once(worker: Worker, call: Caller) -> None:
-    await call.words(init(1), init(2))
+    await call.states(init(1), init(2))
     claimed = await worker.claim()
     for _ in range(3):
         await worker.fail(claimed)
@@ -191,7 +191,7 @@ async def test_a_failure_that_is_settled_again_counts_once(worker: Worker, call:
 
 
 async def test_a_failure_that_comes_late_takes_back_no_try_and_puts_nothing_off(worker: Worker, call: Caller) -> None:
-    await call.words(init(1))
+    await call.states(init(1))
     late = await worker.claim()
     await worker.fail(late)
     worker.now_ms += 1_000
@@ -207,7 +207,7 @@ async def test_a_failure_that_comes_late_takes_back_no_try_and_puts_nothing_off(
 async def test_sets_that_failed_apart_are_tried_apart(worker: Worker, call: Caller) -> None:
     sets = []
     for first in (1, 11):
-        await call.words(*[init(root) for root in range(first, first + 6)])
+        await call.states(*[init(root) for root in range(first, first + 6)])
         claimed = await worker.claim()
         sets.append(roots(claimed.entries))
         await worker.fail(claimed)
@@ -222,7 +222,7 @@ async def test_sets_that_failed_apart_are_tried_apart(worker: Worker, call: Call
 
 
 async def test_what_a_receiver_asks_for_again_is_all_that_is_left(worker: Worker, call: Caller) -> None:
-    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.states(*[init(root) for root in range(4, 44, 4)])
     claimed = await worker.claim()
     left = tuple(ids(claimed)[3:5])
     await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=left, error="asked"))
@@ -240,11 +240,11 @@ async def test_what_a_receiver_asks_for_again_is_all_that_is_left(worker: Worker
 async def test_parts_that_wait_for_their_next_try_hide_nothing_fresh(worker: Worker, call: Caller) -> None:
     """Parts become entries of their own behind what is fresh; ever more of them are passed over."""
     for root in range(4, 400, 8):
-        await call.words(init(root), init(root + 4))
+        await call.states(init(root), init(root + 4))
         claimed = await worker.claim()
         assert roots(claimed.entries) == [root, root + 4]
         await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(claimed)[0],), error="asked"))
-    await call.words(init(1_000))
+    await call.states(init(1_000))
     assert roots((await worker.claim()).entries) == [1_000]
 
 
@@ -255,7 +255,7 @@ async def test_a_part_that_is_tried_again_hides_nothing_that_was_never_tried(
     """Its entry is newer than what waited before it."""
     worker.max_batch = 2
     for root in range(4, 28, 8):
-        await call.words(init(root), init(root + 4))
+        await call.states(init(root), init(root + 4))
     claimed = await worker.claim()
     await worker.settle(claimed, DeliveryResult(kind=ResultKind.PART, retry_ids=(ids(claimed)[0],), error="asked"))
     worker.now_ms += 1_000
@@ -266,7 +266,7 @@ async def test_a_part_that_is_tried_again_hides_nothing_that_was_never_tried(
 
 
 async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, call: Caller) -> None:
-    await call.words(*[init(root) for root in range(1, 6)])
+    await call.states(*[init(root) for root in range(1, 6)])
     for _ in range(TWICE.max_attempts):
         await worker.fail(await worker.claim())
         worker.now_ms += 10_000
@@ -285,7 +285,7 @@ async def test_what_no_try_succeeds_for_becomes_dead_letters(worker: Worker, cal
 
 async def dead(worker: Worker, call: Caller) -> Lease:
     """Let five completions become dead letters."""
-    await call.words(*[init(root) for root in range(1, 6)])
+    await call.states(*[init(root) for root in range(1, 6)])
     for _ in range(TWICE.max_attempts):
         await worker.fail(await worker.claim())
         worker.now_ms += 10_000
@@ -311,7 +311,7 @@ async def test_dead_letters_that_are_discarded_are_counted(worker: Worker, call:
 
 async def test_a_large_entry_is_divided_and_nothing_of_it_is_lost(worker: Worker, call: Caller) -> None:
     worker.max_batch = 100
-    await call.words(*[init(root, message_id="x" * (root % 90), spout_task=SPOUT) for root in range(4, 4_004, 4)])
+    await call.states(*[init(root, message_id="x" * (root % 90), spout_task=SPOUT) for root in range(4, 4_004, 4)])
     seen: list[int] = []
     while (claimed := await worker.claim()).entries or claimed.more:
         assert len(ids(claimed)) <= 100
@@ -327,7 +327,7 @@ async def test_what_was_released_of_an_entry_before_is_not_delivered(
 ) -> None:
     worker.max_batch = max_batch
     await worker.store.callbacks.change("default", SPOUT, lambda *_: None)
-    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.states(*[init(root) for root in range(4, 44, 4)])
     await call.release((await call.completions(limit=3))["cursor"])
     await worker.store.callbacks.change("default", SPOUT, _registered)
     seen: list[int] = []
@@ -340,7 +340,7 @@ async def test_what_was_released_of_an_entry_before_is_not_delivered(
 
 async def test_a_part_of_what_was_released_in_part_counts_right(worker: Worker, call: Caller) -> None:
     await worker.store.callbacks.change("default", SPOUT, lambda *_: None)
-    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.states(*[init(root) for root in range(4, 44, 4)])
     await call.release((await call.completions(limit=3))["cursor"])
     await worker.store.callbacks.change("default", SPOUT, _registered)
     claimed = await worker.claim()
@@ -359,7 +359,7 @@ async def release(worker: Worker, entry: MailboxEntry, count: int) -> None:
 async def test_what_is_released_while_it_is_delivered_is_not_delivered_again(
     worker: Worker, call: Caller, asked_for: slice, left: list[int]
 ) -> None:
-    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.states(*[init(root) for root in range(4, 44, 4)])
     claimed = await worker.claim()
     await release(worker, claimed.entries[0], 3)
     again = tuple(ids(claimed)[asked_for])
@@ -370,7 +370,7 @@ async def test_what_is_released_while_it_is_delivered_is_not_delivered_again(
 
 
 async def test_what_was_released_is_not_among_the_dead_letters(worker: Worker, call: Caller) -> None:
-    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.states(*[init(root) for root in range(4, 44, 4)])
     for _ in range(TWICE.max_attempts):
         claimed = await worker.claim()
         if not claimed.is_retry:
@@ -386,7 +386,7 @@ async def test_what_was_released_is_not_among_the_dead_letters(worker: Worker, c
 
 
 async def test_an_entry_of_which_all_is_asked_for_again_stays_the_same_entry(worker: Worker, call: Caller) -> None:
-    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.states(*[init(root) for root in range(4, 44, 4)])
     claimed = await worker.claim()
     await release(worker, claimed.entries[0], 3)
     again = tuple(ids(claimed)[3:])
@@ -397,7 +397,7 @@ async def test_an_entry_of_which_all_is_asked_for_again_stays_the_same_entry(wor
 
 
 async def test_a_callback_that_was_led_elsewhere_begins_anew(worker: Worker, call: Caller) -> None:
-    await call.words(init(1), init(2))
+    await call.states(init(1), init(2))
     old = await worker.lease()
     claimed = await worker.claim()
     await worker.fail(claimed)
@@ -415,7 +415,7 @@ async def test_a_callback_that_was_led_elsewhere_begins_anew(worker: Worker, cal
 
 
 async def test_a_failure_of_the_old_callback_does_not_put_off_the_new_one(worker: Worker, call: Caller) -> None:
-    await call.words(init(1), init(2))
+    await call.states(init(1), init(2))
     old, claimed = await worker.lease(), await worker.claim()
 
     def elsewhere(present: Any, now_ms: int) -> Any:
@@ -431,7 +431,7 @@ async def test_a_failure_of_the_old_callback_does_not_put_off_the_new_one(worker
 
 
 async def test_of_a_callback_that_was_resumed_all_is_tried_at_once(worker: Worker, call: Caller) -> None:
-    await call.words(init(1), init(2))
+    await call.states(init(1), init(2))
     await worker.fail(await worker.claim())
     change = worker.store.callbacks.change
     await change("default", SPOUT, lambda present, _: deactivate(present, CallbackStatus.PAUSED, "answered 500"))  # type: ignore[arg-type]
@@ -440,7 +440,7 @@ async def test_of_a_callback_that_was_resumed_all_is_tried_at_once(worker: Worke
 
 
 async def test_since_when_nothing_succeeded_is_remembered_until_something_does(worker: Worker, call: Caller) -> None:
-    await call.words(*[init(root) for root in range(1, 9)])
+    await call.states(*[init(root) for root in range(1, 9)])
     claimed = await worker.claim()
     await worker.fail(claimed)
     worker.now_ms += 1_000
@@ -451,9 +451,9 @@ async def test_since_when_nothing_succeeded_is_remembered_until_something_does(w
 
 
 async def test_a_success_on_one_shard_is_one_for_all(worker: Worker, call: Caller) -> None:
-    await call.words(init(4))
+    await call.states(init(4))
     await worker.fail(await worker.claim())
-    await call.words(init(1))
+    await call.states(init(1))
     claimed = await worker.claim()
     assert roots(claimed.entries) == [1]
     await worker.settle(claimed, DONE)
@@ -462,18 +462,18 @@ async def test_a_success_on_one_shard_is_one_for_all(worker: Worker, call: Calle
 
 async def test_what_is_published_stays_and_is_claimed_once(worker: Worker, call: Caller) -> None:
     worker.max_batch, worker.splits_entries = 4, False
-    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.states(*[init(root) for root in range(4, 44, 4)])
     claimed = await worker.claim()
     assert [len(entry.completions) for entry in claimed.entries] == [10]
     sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in claimed.entries]
     await worker.store.leases.settle(await worker.lease(), claimed, sent, success=None)
     assert not (await worker.claim()).entries
-    assert len(await call.told()) == (await call.spout())["unread"] == 10
+    assert len(await call.outcomes()) == (await call.spout())["unread"] == 10
 
 
 async def test_a_spout_task_that_is_removed_leaves_nothing_behind(worker: Worker, call: Caller) -> None:
     await dead(worker, call)
-    await call.words(*[init(root) for root in range(11, 20)])
+    await call.states(*[init(root) for root in range(11, 20)])
     await worker.fail(await worker.claim())
     answer = await call.http.delete(f"/v1/topologies/default/spouts/{SPOUT}")
     assert (answer.status_code, "dead letters" in answer.json()["detail"]) == (409, True)

@@ -35,7 +35,7 @@ async def shown(call: Caller) -> Document:
 
 
 async def test_a_failing_receiver_moves_error_tries_and_next_try(worker: Worker, call: Caller) -> None:
-    await call.words(init(1))
+    await call.states(init(1))
     untried = {"state": "on", "error": None, "attempt": 0, "next_attempt_at_ms": None, "last_delivered_at_ms": None}
     assert await shown(call) == untried
     await worker.fail(await worker.claim())
@@ -52,7 +52,7 @@ async def test_a_failing_receiver_moves_error_tries_and_next_try(worker: Worker,
 
 
 async def test_a_receiver_that_recovered_has_no_error_and_a_time(worker: Worker, call: Caller) -> None:
-    await call.words(init(1))
+    await call.states(init(1))
     await worker.fail(await worker.claim())
     worker.now_ms += 10_000
     await worker.settle(await worker.claim(), DONE)
@@ -63,7 +63,7 @@ async def test_a_receiver_that_recovered_has_no_error_and_a_time(worker: Worker,
 
 
 async def test_a_pause_ends_the_tries_and_a_resume_begins_them_anew(worker: Worker, call: Caller) -> None:
-    await call.words(init(1))
+    await call.states(init(1))
     await worker.fail(await worker.claim())
     await call.http.post(f"{ADDRESS}/pause")
     paused = await shown(call)
@@ -79,7 +79,7 @@ async def test_a_pause_ends_the_tries_and_a_resume_begins_them_anew(worker: Work
 
 
 async def test_a_resume_of_one_that_is_on_tries_now_what_waits_for_its_next_try(worker: Worker, call: Caller) -> None:
-    await call.words(init(1))
+    await call.states(init(1))
     await worker.fail(await worker.claim())
     assert (await worker.claim()).entries == []
     await call.http.post(f"{ADDRESS}/resume")

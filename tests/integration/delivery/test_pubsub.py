@@ -91,7 +91,7 @@ def eventually_published(subscriber: Subscriber, roots: list[int]) -> Any:
 async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
     workers: DeliveryWorkers, call: Caller, subscriber: Subscriber
 ) -> None:
-    await call.words(*[init(root) for root in range(4, 24, 4)])
+    await call.states(*[init(root) for root in range(4, 24, 4)])
     pulled = await call.completions()
     workers.start()
     await eventually_published(subscriber, [*range(4, 24, 4)])
@@ -106,7 +106,7 @@ async def test_what_ends_later_is_published_once(
 ) -> None:
     workers.start()
     for root in range(1, 9):
-        await call.words(init(root))
+        await call.states(init(root))
         await eventually_published(subscriber, [*range(1, root + 1)])
     assert (await call.spout())["unread"] == 8
 
@@ -125,18 +125,18 @@ async def test_a_large_entry_is_published_in_messages_whose_cursors_stand_inside
     subscriber: Subscriber,
     webhook_client: WebhookClient,
 ) -> None:
-    await call.words(*[init(root) for root in range(4, 44, 4)])
+    await call.states(*[init(root) for root in range(4, 44, 4)])
     small = delivery_workers(parts, webhook_client=webhook_client, config=replace(CONFIG, max_batch=4))
     small.start()
     await eventually_published(subscriber, [*range(4, 44, 4)])
     await small.stop()
     assert [len(message["completions"]) for message in subscriber.messages] == [4, 4, 2]
     assert await call.release(subscriber.messages[0]["cursor"]) == 4
-    assert len(await call.told(after=subscriber.messages[1]["cursor"])) == 2
+    assert len(await call.outcomes(after=subscriber.messages[1]["cursor"])) == 2
 
 
 async def test_each_cursor_names_one_shard(workers: DeliveryWorkers, call: Caller, subscriber: Subscriber) -> None:
-    await call.words(*[init(root) for root in range(1, 9)])
+    await call.states(*[init(root) for root in range(1, 9)])
     workers.start()
     await eventually_published(subscriber, [*range(1, 9)])
     released = [await call.release(message["cursor"]) for message in subscriber.messages]
@@ -152,7 +152,7 @@ async def test_one_that_follows_a_webhook_publishes_what_that_did_not_take(
 
     await parts.callbacks.change("default", SPOUT, to_webhook)
     workers.start()
-    await call.words(init(1), init(2))
+    await call.states(init(1), init(2))
 
     async def failing() -> bool:
         return "retry" in {kind for _, kind in parts.metrics.delivery.posts}  # type: ignore[misc]
@@ -166,7 +166,7 @@ async def test_messages_of_many_entries_go_in_few_round_trips_and_in_their_order
     parts: Components, call: Caller, subscriber: Subscriber, workers: DeliveryWorkers
 ) -> None:
     for root in range(4, 44, 4):  # all on one shard, each in an entry of its own
-        await call.word(init(root))
+        await call.state(init(root))
     with counted(parts) as trips:
         workers.start()
 

@@ -173,7 +173,7 @@ def roots(receiver: Receiver) -> list[list[int]]:
 async def test_a_small_batch_takes_three_round_trips_from_one_wait_to_the_next(delivery: Delivery) -> None:
     await delivery.start_idle()
     for number in (1, 2, 3):
-        await delivery.call.words(init(number))
+        await delivery.call.states(init(number))
         await delivery.rests(number)
     assert delivery.turns() == [BATCH] * 3
     assert roots(delivery.receiver) == [[1], [2], [3]]
@@ -182,7 +182,7 @@ async def test_a_small_batch_takes_three_round_trips_from_one_wait_to_the_next(d
 async def test_the_servers_count_no_more_calls_than_these(delivery: Delivery) -> None:
     await delivery.start_idle()
     before = await command_counts(delivery.parts)
-    await delivery.call.words(init(1))
+    await delivery.call.states(init(1))
     await delivery.rests(1)
     after = await command_counts(delivery.parts)
     assert after["fcall"] - before["fcall"] == sum(len(trip) for trip in delivery.trips.of("acker_"))
@@ -190,7 +190,7 @@ async def test_the_servers_count_no_more_calls_than_these(delivery: Delivery) ->
 
 async def test_what_is_settled_in_all_shards_is_settled_in_one_round_trip(delivery: Delivery) -> None:
     await delivery.start_idle(linger_s=0.5)
-    await delivery.call.words(*[init(root) for root in range(1, 9)])
+    await delivery.call.states(*[init(root) for root in range(1, 9)])
     await delivery.rests(1)
     assert delivery.turns() == [BATCH]
     [settled] = delivery.trips.of("acker_settle")
@@ -201,7 +201,7 @@ async def test_what_is_settled_in_all_shards_is_settled_in_one_round_trip(delive
 async def test_the_lease_goes_back_when_all_is_settled(delivery: Delivery) -> None:
     """Another worker that got it before would deliver the same again."""
     await delivery.start_idle()
-    await delivery.call.words(*[init(root) for root in range(1, 9)])
+    await delivery.call.states(*[init(root) for root in range(1, 9)])
     await delivery.rests(1)
     calls = [call for trip in delivery.trips.of("acker_settle", RELEASE) for call in trip]
     assert calls[-1] == RELEASE
@@ -216,7 +216,7 @@ async def test_the_lease_goes_back_when_all_is_settled(delivery: Delivery) -> No
 async def test_a_batch_that_fails_takes_no_more(delivery: Delivery, answer: Planned) -> None:
     await delivery.start_idle()
     delivery.receiver.plan.append(answer)
-    await delivery.call.words(init(1))
+    await delivery.call.states(init(1))
     await delivery.rests(1)
     assert delivery.turns() == [BATCH]
 
@@ -226,7 +226,7 @@ async def test_a_batch_that_fails_behind_another_takes_no_more(delivery: Deliver
     await delivery.start_idle()
     delivery.receiver.plan.extend([Planned(status=500)] * 2)
     for number in (1, 2):
-        await delivery.call.words(init(number))
+        await delivery.call.states(init(number))
         await delivery.rests(number)
     assert delivery.turns() == [BATCH] * 2
     assert (await delivery.call.spout())["unread"] == 2
@@ -235,10 +235,10 @@ async def test_a_batch_that_fails_behind_another_takes_no_more(delivery: Deliver
 async def test_a_receiver_that_is_left_alone_costs_no_round_trips(delivery: Delivery) -> None:
     await delivery.start_idle()
     delivery.receiver.plan.append(Planned(status=503, headers={"retry-after": "2"}))
-    await delivery.call.words(init(1))
+    await delivery.call.states(init(1))
     await delivery.rests(1)
     for number in (2, 3, 4):
-        await delivery.call.words(init(number))
+        await delivery.call.states(init(number))
     await delivery.received(2)
     await delivery.rests(2)
     assert delivery.turns() == [BATCH] * 2
@@ -247,7 +247,7 @@ async def test_a_receiver_that_is_left_alone_costs_no_round_trips(delivery: Deli
 
 async def test_each_batch_of_many_takes_three_and_the_lease_is_kept_between_them(delivery: Delivery) -> None:
     for root in range(1, 21):
-        await delivery.call.words(init(root))
+        await delivery.call.states(init(root))
     await delivery.start(max_batch=5)
     await delivery.rests(1)
     assert delivery.turns() == [BATCH] * 4
@@ -257,7 +257,7 @@ async def test_each_batch_of_many_takes_three_and_the_lease_is_kept_between_them
 async def test_a_retry_takes_three_and_one_look_for_what_else_is_due(delivery: Delivery) -> None:
     await delivery.start_idle(schedule=Schedule(delays_s=(0.3, 600)))
     delivery.receiver.plan.append(Planned(status=500))
-    await delivery.call.words(init(1))
+    await delivery.call.states(init(1))
     await delivery.received(2)
     await delivery.rests(2)
     assert delivery.turns() == [BATCH, BATCH, CLAIM_NOTHING]
@@ -266,9 +266,9 @@ async def test_a_retry_takes_three_and_one_look_for_what_else_is_due(delivery: D
 async def test_what_comes_while_the_worker_lingers_goes_along(delivery: Delivery) -> None:
     await delivery.start_idle(linger_s=0.5)
     for root in (1, 2, 3):
-        await delivery.call.words(init(root))
+        await delivery.call.states(init(root))
     await delivery.rests(1)
-    await delivery.call.words(init(4))
+    await delivery.call.states(init(4))
     await delivery.rests(2)
     assert delivery.turns() == [BATCH] * 2
     assert [sorted(batch) for batch in roots(delivery.receiver)] == [[1, 2, 3], [4]]
@@ -277,9 +277,9 @@ async def test_what_comes_while_the_worker_lingers_goes_along(delivery: Delivery
 async def test_what_comes_while_a_batch_is_delivered_goes_next_though_no_poll_finds_it(delivery: Delivery) -> None:
     await delivery.start_idle()
     delivery.receiver.answers.clear()
-    await delivery.call.words(init(1))
+    await delivery.call.states(init(1))
     await delivery.received(1)
-    await delivery.call.words(init(2))
+    await delivery.call.states(init(2))
 
     async def hinted() -> bool:
         return bool(delivery.parts.metrics.operations.hints._value.get() >= 2)
@@ -293,7 +293,7 @@ async def test_what_comes_while_a_batch_is_delivered_goes_next_though_no_poll_fi
 
 async def test_an_idle_worker_leaves_the_lease_to_another(delivery: Delivery) -> None:
     await delivery.start_idle()
-    await delivery.call.words(init(1))
+    await delivery.call.states(init(1))
     await delivery.rests(1)
     topology = await delivery.parts.registry.get("default")
 
@@ -320,17 +320,17 @@ async def test_a_capped_init_of_one_shard_takes_two_round_trips_at_most_and_read
     monkeypatch.setattr(parts.redis, "execute_each", counting)
     one = Caller(call.http, "one")
     await one.put(max_spout_pending=2, ackers=1)
-    assert await one.word(init(1, 9)) == "pending"
+    assert await one.state(init(1, 9)) == "pending"
     before = await command_counts(parts)
     trips.clear()
     fields.clear()
-    assert await one.word(init(2, 9)) == "pending"
+    assert await one.state(init(2, 9)) == "pending"
     assert trips.found == [("acker_pending_v1",)] * reads + [("acker_apply_v2",)]
     after = await command_counts(parts)
     assert (after["fcall"] - before["fcall"], fields) == (1 + reads, [1] * reads)
     assert after.get("hmget", 0) - before.get("hmget", 0) == 1
     assert after.get("hgetall", 0) == before.get("hgetall", 0)
-    assert await one.word(init(3, 9)) == "max_spout_pending"
+    assert await one.state(init(3, 9)) == "max_spout_pending"
 
 
 async def test_pending_roots_are_read_in_the_order_of_the_spout_tasks_however_many(parts: Components) -> None:

@@ -103,7 +103,7 @@ def delivered(received: list[Received]) -> list[int]:
 async def test_a_completion_comes_as_a_pull_would_tell_it_and_then_is_gone(
     hooks: Hooks, receiver: Receiver, port: int
 ) -> None:
-    await hooks.call.words(init(1, message_id="42"))
+    await hooks.call.states(init(1, message_id="42"))
     pulled = (await hooks.call.completions())["completions"]
     await hooks.register(port)
     hooks.deliver()
@@ -119,13 +119,13 @@ async def test_what_ends_while_it_waits_is_delivered_at_once(hooks: Hooks, recei
     await hooks.register(port)
     hooks.deliver()
     for root in (1, 2, 3):
-        await hooks.call.words(init(root))
+        await hooks.call.states(init(root))
         await hooks.eventually_empty()
     assert delivered(receiver.received) == [1, 2, 3]
 
 
 async def test_a_request_holds_no_more_than_it_may(hooks: Hooks, receiver: Receiver, port: int) -> None:
-    await hooks.call.words(*[init(root) for root in range(1, 1_001)])
+    await hooks.call.states(*[init(root) for root in range(1, 1_001)])
     await hooks.register(port)
     hooks.deliver(max_batch=70)
     await hooks.eventually_empty()
@@ -148,7 +148,7 @@ async def test_what_is_answered_otherwise_is_posted_again_under_the_same_id(
     hooks: Hooks, receiver: Receiver, port: int, answer: Planned
 ) -> None:
     receiver.plan.extend([answer, answer])
-    await hooks.call.words(*[init(root) for root in range(1, 9)])
+    await hooks.call.states(*[init(root) for root in range(1, 9)])
     await hooks.register(port)
     hooks.deliver()
     await hooks.eventually_empty()
@@ -162,7 +162,7 @@ async def test_a_complete_answer_without_a_list_is_done(
     hooks: Hooks, receiver: Receiver, port: int, answer: bytes
 ) -> None:
     receiver.plan.append(Planned(body=answer))
-    await hooks.call.words(init(1))
+    await hooks.call.states(init(1))
     await hooks.register(port)
     hooks.deliver()
     await hooks.eventually_empty()
@@ -176,7 +176,7 @@ async def test_a_complete_answer_without_a_list_is_done(
 )
 async def test_half_an_answer_is_none(hooks: Hooks, said: bytes) -> None:
     broken = Broken(said)
-    await hooks.call.words(init(1))
+    await hooks.call.states(init(1))
     async with met(broken) as port:
         await hooks.register(port)
         hooks.deliver()
@@ -193,7 +193,7 @@ async def test_half_an_answer_is_none(hooks: Hooks, said: bytes) -> None:
 async def test_what_a_receiver_asks_for_again_comes_again_and_nothing_else(
     hooks: Hooks, receiver: Receiver, port: int
 ) -> None:
-    await hooks.call.words(*[init(root) for root in range(4, 44, 4)])
+    await hooks.call.states(*[init(root) for root in range(4, 44, 4)])
     ids = [done["id"] for done in (await hooks.call.completions())["completions"]]
     receiver.plan.append(Planned(body=b'{"retry": ["' + ids[2].encode() + b'", "unknown"]}'))
     await hooks.register(port)
@@ -208,7 +208,7 @@ async def test_what_a_receiver_asks_for_again_comes_again_and_nothing_else(
 async def test_a_receiver_that_is_down_gets_all_when_it_is_back(hooks: Hooks, receiver: Receiver) -> None:
     with served(receiver) as port:
         pass
-    await hooks.call.words(*[init(root) for root in range(1, 9)])
+    await hooks.call.states(*[init(root) for root in range(1, 9)])
     await hooks.register(port)
     hooks.deliver(schedule=Schedule(delays_s=(0.05,) * 1_000))
 
@@ -226,7 +226,7 @@ async def test_a_receiver_that_fails_is_logged_once_and_once_that_it_takes_compl
 ) -> None:
     caplog.set_level(logging.INFO)
     receiver.plan.extend([Planned(status=500)] * 3)
-    await hooks.call.words(init(1))
+    await hooks.call.states(init(1))
     await hooks.register(port)
     hooks.deliver()
     await hooks.eventually_empty()
@@ -248,7 +248,7 @@ async def test_one_that_is_gone_is_switched_off_until_it_is_resumed(
     hooks: Hooks, receiver: Receiver, port: int
 ) -> None:
     receiver.plan.append(Planned(status=410))
-    await hooks.call.words(init(1))
+    await hooks.call.states(init(1))
     await hooks.register(port)
     hooks.deliver()
 
@@ -256,7 +256,7 @@ async def test_one_that_is_gone_is_switched_off_until_it_is_resumed(
         return await hooks.state() == "off"
 
     await eventually(off)
-    await hooks.call.words(init(2))
+    await hooks.call.states(init(2))
     assert (await hooks.unread(), len(receiver.received)) == (2, 1)
     await hooks.store.callbacks.change("default", SPOUT, lambda present, now: resume(present, now_ms=now))  # type: ignore[arg-type]
     await hooks.eventually_empty()
@@ -268,7 +268,7 @@ async def test_one_that_nothing_succeeded_for_long_for_is_paused_and_keeps_its_c
     hooks: Hooks, receiver: Receiver, port: int
 ) -> None:
     receiver.plan.extend([Planned(status=500)] * 1_000)
-    await hooks.call.words(init(1))
+    await hooks.call.states(init(1))
     await hooks.register(port)
     hooks.deliver(pause_after_ms=300, schedule=Schedule(delays_s=(0.05,) * 1_000))
 
@@ -286,7 +286,7 @@ async def test_a_receiver_that_hangs_does_not_delay_another(hooks: Hooks, receiv
     async with met(silent) as hanging:
         await hooks.register(hanging, "hanging")
         await hooks.register(port)
-        await hooks.call.words(init(1, spout_task="hanging"))
+        await hooks.call.states(init(1, spout_task="hanging"))
         hooks.deliver()
 
         async def asked() -> int:
@@ -294,7 +294,7 @@ async def test_a_receiver_that_hangs_does_not_delay_another(hooks: Hooks, receiv
 
         await eventually(asked)
         for root in range(2, 12):
-            await hooks.call.words(init(root))
+            await hooks.call.states(init(root))
             await hooks.eventually_empty()
         assert silent.connections == 1
         assert delivered(receiver.received) == [*range(2, 12)]
@@ -304,7 +304,7 @@ async def test_a_receiver_that_hangs_does_not_delay_another(hooks: Hooks, receiv
 
 async def test_a_receiver_that_asks_to_be_left_alone_is(hooks: Hooks, receiver: Receiver, port: int) -> None:
     receiver.plan.append(Planned(status=503, headers={"retry-after": "1"}))
-    await hooks.call.words(init(1))
+    await hooks.call.states(init(1))
     await hooks.register(port)
     loop = asyncio.get_running_loop()
     since = loop.time()
@@ -314,7 +314,7 @@ async def test_a_receiver_that_asks_to_be_left_alone_is(hooks: Hooks, receiver: 
         return len(receiver.received)
 
     await eventually(asked)
-    await hooks.call.words(init(2))
+    await hooks.call.states(init(2))
 
     async def second_is_delivered() -> bool:
         return 2 in delivered(receiver.received)
@@ -333,7 +333,7 @@ async def test_several_workers_deliver_each_completion_once_while_all_goes_well(
     hooks.deliver(max_batch=10)
     hooks.deliver(max_batch=10)
     for first in range(1, 401, 40):
-        await hooks.call.words(*[init(root) for root in range(first, first + 40)])
+        await hooks.call.states(*[init(root) for root in range(first, first + 40)])
     await hooks.eventually_empty()
     assert sorted(delivered(receiver.received)) == [*range(1, 401)]
 
@@ -346,7 +346,7 @@ async def test_a_callback_that_is_led_elsewhere_takes_what_the_old_one_did_not(
     with served(refusing) as first:
         await hooks.register(first)
         hooks.deliver(schedule=Schedule(delays_s=(3_600,)))
-        await hooks.call.words(init(1))
+        await hooks.call.states(init(1))
 
         async def asked() -> int:
             return len(refusing.received)
@@ -363,7 +363,7 @@ async def test_a_topology_that_is_deleted_by_force_goes_when_all_was_delivered(
     brief = Caller(hooks.call.http, "brief")
     await brief.put()
     await hooks.register(port, topology="brief")
-    await brief.words(init(1), init(2, 9))
+    await brief.states(init(1), init(2, 9))
     assert (await brief.http.delete("/v1/topologies/brief?force=true")).status_code == 202
     tick = root_expiry(hooks.store, interval=0.05)
     tick.start()
@@ -380,11 +380,11 @@ async def test_a_topology_that_is_deleted_by_force_goes_when_all_was_delivered(
 async def test_without_a_callback_nothing_is_delivered(hooks: Hooks, receiver: Receiver, port: int) -> None:
     await hooks.register(port)
     hooks.deliver()
-    await hooks.call.words(init(1))
+    await hooks.call.states(init(1))
     await hooks.eventually_empty()
     await hooks.store.callbacks.change("default", SPOUT, lambda *_: None)
-    await hooks.call.words(init(2))
+    await hooks.call.states(init(2))
     await hooks.register(port, "other")
-    await hooks.call.words(init(3, spout_task="other"))
+    await hooks.call.states(init(3, spout_task="other"))
     await hooks.eventually_empty("other")
     assert (delivered(receiver.received), await hooks.unread()) == ([1, 3], 1)

@@ -46,7 +46,7 @@ async def busy(api: httpx.AsyncClient) -> Caller:
     """The default topology with a pending root, an early one and an unread completion; a second topology beside it."""
     call = Caller(api)
     await call.put(dedupe_window_ms=60_000)
-    await call.words(init(R, E, F, message_id="42"), ack(R, E), ack(S, E), init(0xC3))
+    await call.states(init(R, E, F, message_id="42"), ack(R, E), ack(S, E), init(0xC3))
     await Caller(api, "other").put()
     return call
 

@@ -64,8 +64,8 @@ HEAVY = [
 @pytest.fixture
 async def busy(call: Caller) -> Caller:
     """A topology with a pending root, one that failed and a traced one."""
-    await call.words(init(0xA1, 0xE1, message_id="42"), init(0xB2, 0xE2), fail(0xB2, reason="broken"))
-    await call.words(init(0xC3, 0xE3, trace=True), ack(0xC3, 0xE3))
+    await call.states(init(0xA1, 0xE1, message_id="42"), init(0xB2, 0xE2), fail(0xB2, reason="broken"))
+    await call.states(init(0xC3, 0xE3, trace=True), ack(0xC3, 0xE3))
     return call
 
 

@@ -202,7 +202,7 @@ async def test_nothing_comes_on_a_stream_once_its_key_is_out_of_the_file(tmp_pat
             keys_file(tmp_path, "admin")
             refused = bearer("spout")
             eventually_true(lambda: acker.http.get("/v1/topologies", headers=refused).status_code == 401)
-            await orders.words(*(init(root) for root in range(1, 31)))
+            await orders.states(*(init(root) for root in range(1, 31)))
             events = [event.fields async for event in connection.events() if not event.is_comment]
     assert [fields.get("event", "end") for fields in events] == ["problem", "end"]
     assert json.loads(events[0]["data"])["code"] == "unauthorized"

@@ -31,7 +31,7 @@ Giver = Callable[[Caller], Awaitable[str]]
 async def both(call: Caller) -> Caller:
     """Two spout tasks, each with completions in every shard; the other's are the later ones."""
     for spout_task, roots in ((MINE, range(1, 9)), (OTHER, range(9, 17))):
-        await call.words(*(init(root, spout_task=spout_task) for root in roots))
+        await call.states(*(init(root, spout_task=spout_task) for root in roots))
     return call
 
 
@@ -61,7 +61,7 @@ async def of_itself(call: Caller) -> str:
 
 
 async def of_pending_roots(call: Caller) -> str:
-    await call.words(*(init(root, E, spout_task=MINE) for root in range(100, 110)))
+    await call.states(*(init(root, E, spout_task=MINE) for root in range(100, 110)))
     return str((await call.roots(limit=1))["cursor"])
 
 
@@ -87,7 +87,7 @@ async def test_a_release_up_to_the_cursor_of_another_list_is_refused_and_forgets
     cursor = await give(both)
     answer = await both.http.post(routes.release("default", MINE), json={"cursor": cursor})
     assert (is_refused(answer), (await both.spout(MINE))["unread"]) == (True, 8), answer.text
-    assert len(await both.told(MINE)) == 8
+    assert len(await both.outcomes(MINE)) == 8
 
 
 @pytest.mark.parametrize("parameter", ["after", "until"])
@@ -137,8 +137,8 @@ async def test_pending_roots_are_not_listed_from_the_cursor_of_another_list(both
 
 async def test_a_cursor_of_the_list_itself_is_taken_everywhere(both: Caller) -> None:
     page = await both.completions(MINE, limit=3)
-    assert len(await both.told(MINE, after=page["cursor"])) == 5
-    assert len(await both.told(MINE, until=page["cursor"])) == 3
+    assert len(await both.outcomes(MINE, after=page["cursor"])) == 5
+    assert len(await both.outcomes(MINE, until=page["cursor"])) == 3
     assert await both.release(page["cursor"], MINE) == 3
     letters = (await both.http.get(DEAD_LETTERS)).json()["cursor"]
     assert (await both.http.get(DEAD_LETTERS, params={"after": letters})).status_code == 200
@@ -148,9 +148,9 @@ async def test_the_cursor_of_a_spout_task_that_was_deleted_and_made_again_is_the
     cursor = await of_itself(both)
     answer = await both.http.delete(f"{T}/spouts/{MINE}", params={"discard": True})
     assert answer.status_code == 204
-    await both.words(*(init(root, spout_task=MINE) for root in range(200, 205)))
+    await both.states(*(init(root, spout_task=MINE) for root in range(200, 205)))
     assert await both.release(cursor, MINE) == 0
-    assert len(await both.told(MINE, after=cursor)) == 5
+    assert len(await both.outcomes(MINE, after=cursor)) == 5
 
 
 async def test_the_cursor_of_a_topology_that_was_made_again_is_the_beginning(call: Caller) -> None:
@@ -159,9 +159,9 @@ async def test_the_cursor_of_a_topology_that_was_made_again_is_the_beginning(cal
     for _ in range(2):
         await passing.http.delete(routes.topology("passing"), params={"force": True, "discard": True})
         await passing.put()
-        await passing.words(*(init(root, spout_task=MINE) for root in range(1, 5)))
+        await passing.states(*(init(root, spout_task=MINE) for root in range(1, 5)))
         cursors.append((await passing.completions(MINE))["cursor"])
-    assert len(await passing.told(MINE, after=cursors[0])) == 4
+    assert len(await passing.outcomes(MINE, after=cursors[0])) == 4
     assert await passing.release(cursors[0], MINE) == 0
 
 
@@ -173,7 +173,7 @@ async def test_a_cursor_of_a_later_release_is_the_beginning(both: Caller, parts:
         cursor += struct.pack(">BQQI", int(done["root_id"], 16) % len(topology.shards), done["at_ms"], 0, 99)
     text = base64.urlsafe_b64encode(cursor).decode().rstrip("=")
     assert await both.release(text, MINE) == 0
-    assert len(await both.told(MINE, after=text)) == 8
+    assert len(await both.outcomes(MINE, after=text)) == 8
 
 
 async def test_a_long_poll_behind_the_cursor_of_another_list_is_refused_at_once(both: Caller) -> None:
@@ -210,7 +210,7 @@ async def test_a_true_cursor_of_a_later_release_forgets_nothing_and_the_next_pag
     packed = head + b"".join(of.row.pack(*row) for row in rows)
     later = base64.urlsafe_b64encode(packed).decode().rstrip("=")
     assert await both.release(later, MINE) == 0
-    assert await both.told(MINE, until=later) == []
+    assert await both.outcomes(MINE, until=later) == []
     again = await both.completions(MINE, after=later)
     assert again == page
     assert await both.release(again["cursor"], MINE) == 8

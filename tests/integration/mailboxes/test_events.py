@@ -66,10 +66,10 @@ async def streaming(call: Caller, query: str = "", **headers: str) -> AsyncItera
     async with connected(str(call.http.base_url)) as connection:
         status, _ = await soon(connection.get(path(call) + query, **SSE, **headers))
         assert status == 200
-        yield told(connection)
+        yield events(connection)
 
 
-async def told(connection: Connection) -> AsyncIterator[Event]:
+async def events(connection: Connection) -> AsyncIterator[Event]:
     async for event in connection.events():
         if not event.is_comment:
             yield event
@@ -101,7 +101,7 @@ async def test_an_answer_of_events_is_not_kept_and_not_buffered(real: Caller) ->
 
 
 async def test_a_stream_is_taken_up_right_behind_each_event(real: Caller) -> None:
-    await real.words(*(init(n) for n in range(1, 13)))
+    await real.states(*(init(n) for n in range(1, 13)))
     async with streaming(real) as events:
         first = await take(events, 12)
     for n, event in enumerate(first[:-1], 1):
@@ -110,15 +110,15 @@ async def test_a_stream_is_taken_up_right_behind_each_event(real: Caller) -> Non
 
 
 async def test_the_id_of_an_event_is_a_cursor(real: Caller) -> None:
-    await real.words(*(init(n) for n in range(1, 6)))
+    await real.states(*(init(n) for n in range(1, 6)))
     async with streaming(real) as events:
         taken = await take(events, 3)
     assert await real.release(taken[-1].fields["id"]) == 3
-    assert {root for root, _ in await real.told()} == set(range(1, 6)) - set(roots(taken))
+    assert {root for root, _ in await real.outcomes()} == set(range(1, 6)) - set(roots(taken))
 
 
 async def test_the_last_event_id_wins_over_after(real: Caller) -> None:
-    await real.words(*(init(n * 4) for n in range(1, 4)))
+    await real.states(*(init(n * 4) for n in range(1, 4)))
     async with streaming(real) as events:
         ids = [event.fields["id"] for event in await take(events, 3)]
     async with streaming(real, f"?after={ids[1]}") as events:
@@ -132,7 +132,7 @@ async def test_nothing_is_lost_or_doubled_over_many_breaks(real: Caller) -> None
 
     async def emit() -> None:
         for first in range(1, 301, 20):
-            await real.words(*(init(n) for n in range(first, first + 20)))
+            await real.states(*(init(n) for n in range(first, first + 20)))
 
     emitting = asyncio.create_task(emit())
     found: list[int] = []
@@ -288,7 +288,7 @@ async def test_a_store_that_goes_away_ends_a_stream_which_is_taken_up_again(
     parts = Components(f"redis://127.0.0.1:{port}", window_ms=600_000)
     await parts.open()
     async with client(parts, stopping) as call:
-        await call.words(init(4), init(8))
+        await call.states(init(4), init(8))
         events = EventStreams(
             followers=parts.followers, metrics=parts.metrics.http, stopping=stopping, heartbeat_s=0.02
         )
@@ -320,7 +320,7 @@ async def test_an_outage_of_the_store_ends_no_process(tmp_path: Path) -> None:
                 await call.post(init(1))
                 last["Last_Event_ID"] = (await take(events, 1))[0].fields["id"]
                 await embedded.stop()
-                assert (await call.word(init(2))) == "store_unavailable"
+                assert (await call.state(init(2))) == "store_unavailable"
                 assert (await http.get("/livez")).is_success
                 embedded = await valkey_on(port, tmp_path / "store")
                 await eventually(lambda: answered(call, init(2)))
@@ -340,7 +340,7 @@ async def valkey_on(port: int, folder: Path) -> EmbeddedServer:
 
 
 async def answered(call: Caller, op: Document) -> bool:
-    return await call.word(op) in {"acked", "finished"}
+    return await call.state(op) in {"acked", "finished"}
 
 
 async def skipped(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

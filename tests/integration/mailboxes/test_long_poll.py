@@ -67,7 +67,7 @@ async def without(parts: Components, task: int) -> None:
 
 async def test_what_is_there_is_given_without_waiting(call: Caller) -> None:
     await call.post(init(1))
-    assert await soon(call.told(wait_ms=LONGEST)) == [(1, "acked")]
+    assert await soon(call.outcomes(wait_ms=LONGEST)) == [(1, "acked")]
 
 
 async def test_a_wait_ends_with_nothing_when_its_time_is_over(call: Caller, parts: Components) -> None:
@@ -84,7 +84,7 @@ async def test_a_completion_on_another_replica_wakes_who_waits(
     await without(parts, lost)
     await call.post(init(1, 9))
     reading = await waiting(parts, call, wait_ms=LONGEST)
-    assert await replica.word(ack(1, 9)) == "acked"
+    assert await replica.state(ack(1, 9)) == "acked"
     assert [done["root_id"] for done in (await soon(reading))["completions"]] == ["0000000000000001"]
 
 
@@ -105,10 +105,10 @@ async def test_all_who_wait_are_woken(call: Caller, parts: Components) -> None:
 
 
 async def test_news_of_another_spout_task_are_not_taken_for_ones_own(call: Caller, parts: Components) -> None:
-    await call.words(init(1, 9), init(2, 9, spout_task="others"))
+    await call.states(init(1, 9), init(2, 9, spout_task="others"))
     reading = await waiting(parts, call, wait_ms=LONGEST)
     await call.post(ack(2, 9))
-    assert await call.told("others") == [(2, "acked")]
+    assert await call.outcomes("others") == [(2, "acked")]
     assert not reading.done()
     await call.post(ack(1, 9))
     assert len((await soon(reading))["completions"]) == 1
@@ -122,7 +122,7 @@ async def test_who_waits_is_answered_with_what_there_is_when_the_service_stops(
     reading = await waiting(parts, call, wait_ms=LONGEST)
     stopping.set()
     assert (await soon(reading))["completions"] == []
-    assert await soon(call.told(wait_ms=LONGEST)) == [], "nobody waits any more"
+    assert await soon(call.outcomes(wait_ms=LONGEST)) == [], "nobody waits any more"
     answer = await call.http.get("/readyz")
     assert (answer.status_code, answer.json()) == (503, {"status": "stopping"})
 

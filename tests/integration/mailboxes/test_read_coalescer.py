@@ -60,7 +60,7 @@ async def read(readers: ReadCoalescer, parts: Components, spout_task: str = "s1"
 
 async def emit(call: Caller, count: int) -> None:
     """Make so many spout tasks with a completion each."""
-    await call.words(*(init(n, spout_task=f"s{n}") for n in range(1, count + 1)))
+    await call.states(*(init(n, spout_task=f"s{n}") for n in range(1, count + 1)))
 
 
 async def test_equal_wishes_are_read_once(
@@ -125,7 +125,7 @@ async def test_all_are_told_of_a_fault_and_may_ask_again(
 async def test_a_reading_says_whether_there_may_be_more(
     call: Caller, parts: Components, readers: ReadCoalescer
 ) -> None:
-    await call.words(*(init(n, spout_task="s1") for n in range(1, 6)))
+    await call.states(*(init(n, spout_task="s1") for n in range(1, 6)))
     assert (await read(readers, parts, limit=4)).more
     assert (await read(readers, parts, limit=5)).more
     assert not (await read(readers, parts, limit=6)).more
@@ -133,10 +133,10 @@ async def test_a_reading_says_whether_there_may_be_more(
 
 async def test_many_bytes_mean_that_there_may_be_more(call: Caller, parts: Components, readers: ReadCoalescer) -> None:
     for first in range(1, 4_801, 400):
-        words = await call.words(
+        states = await call.states(
             *(init(n * 4, spout_task="s1", message_id="m" * 1_000) for n in range(first, first + 400))
         )
-        assert set(words) == {"acked"}
+        assert set(states) == {"acked"}
     page = await read(readers, parts, limit=10_000)
     assert page.more
     assert 4_000 < page.count < 4_200

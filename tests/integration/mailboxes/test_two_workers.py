@@ -72,7 +72,7 @@ async def _mailbox(parts: Components, call: Caller) -> dict[str, int]:
     await call.put_spout(SPOUT)
     await parts.callbacks.change("default", SPOUT, change)
     for first in range(1, 61, 12):
-        await call.words(*[init(root) for root in range(first, first + 12)])
+        await call.states(*[init(root) for root in range(first, first + 12)])
     completions = (await call.completions(limit=1_000))["completions"]
     return {done["id"]: int(done["root_id"], 16) for done in completions}
 

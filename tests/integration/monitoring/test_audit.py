@@ -41,7 +41,7 @@ def entry(count: int | None = None, topology: str = "default") -> Entry:
 @pytest.fixture
 async def ended(call: Caller) -> Caller:
     """The spout task `orders` of the topology `default` has two unread completions and a callback."""
-    await call.words(init(1, 9), fail(1), init(2, 9), ack(2, 9), init(3, 9))
+    await call.states(init(1, 9), fail(1), init(2, 9), ack(2, 9), init(3, 9))
     await call.put_spout("orders", callback=HOOK)
     return call
 
@@ -74,7 +74,7 @@ async def test_an_act_on_a_spout_task_is_noted_with_its_key_and_request(
 
 
 async def _now_ms(call: Caller) -> int:
-    await call.words(init(77, 9))
+    await call.states(init(77, 9))
     return int((await call.root(77))["deadline_at_ms"]) - 30_000
 
 
@@ -113,7 +113,7 @@ async def test_a_topology_is_noted_if_it_was_deleted_by_force(call: Caller, quer
     orders = Caller(call.http, "orders")
     await orders.put()
     if query:
-        await orders.words(init(1, 9), fail(1), init(2, 9), ack(2, 9), init(3, 9))
+        await orders.states(init(1, 9), fail(1), init(2, 9), ack(2, 9), init(3, 9))
     assert (await call.http.delete(f"/v1/topologies/orders{query}")).is_success
     assert [(noted["act"], noted["count"]) for noted in await acts(call)] == [
         ("topology_deleted", count) for count in counts

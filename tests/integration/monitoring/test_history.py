@@ -79,12 +79,12 @@ async def eventful(parts: Components, topology: str = "default") -> list[Point]:
 
 async def test_each_datum_of_a_point_moves(call: Caller, parts: Components) -> None:
     await record(parts)
-    await call.words(init(1, 9), init(2, 9), init(3, 9), init(4, 9))
+    await call.states(init(1, 9), init(2, 9), init(3, 9), init(4, 9))
     step = await record(parts)
     [point] = await eventful(parts)
     assert (point.at_ms, point.emitted, point.pending, point.unread) == (step * STEP_MS, 4, 4, 0)
     assert (point.acked, point.p50_ms, point.p99_ms) == (0, None, None)
-    await call.words(ack(1, 9), ack(2, 9), fail(3))
+    await call.states(ack(1, 9), ack(2, 9), fail(3))
     await overdue(parts, call, 5)
     await parts.expiry.expire(await parts.registry.get("default"))
     await record(parts)
@@ -100,8 +100,8 @@ async def test_each_datum_of_a_point_moves(call: Caller, parts: Components) -> N
 
 
 async def test_pending_and_unread_of_all_spout_tasks_count(call: Caller, parts: Components) -> None:
-    await call.words(init(4, 9), init(8, 9), init(12, 9, spout_task="returns"), init(16, 9, spout_task="returns"))
-    await call.words(ack(8, 9), ack(16, 9))
+    await call.states(init(4, 9), init(8, 9), init(12, 9, spout_task="returns"), init(16, 9, spout_task="returns"))
+    await call.states(ack(8, 9), ack(16, 9))
     await record(parts)
     [point] = await eventful(parts)
     assert (point.pending, point.unread) == (2, 2)
@@ -113,7 +113,7 @@ async def test_several_workers_count_once(call: Caller, parts: Components) -> No
     await record(parts)
     before = await claimed(parts)
     for root in range(1, 60):
-        await call.words(init(root, 9), ack(root, 9))
+        await call.states(init(root, 9), ack(root, 9))
         await asyncio.gather(*(recorder.record() for recorder in recorders))
     await record(parts)
     await other.close()
@@ -213,7 +213,7 @@ async def test_a_history_is_bounded(parts: Components) -> None:
 async def test_a_history_goes_with_its_topology(call: Caller, parts: Components, way: str) -> None:
     orders = Caller(call.http, "orders")
     await orders.put()
-    await orders.words(init(1, 9), ack(1, 9))
+    await orders.states(init(1, 9), ack(1, 9))
     await record(parts)
     assert await find(parts, "*:orders:*:history*")
     if way == "drain":
@@ -230,12 +230,12 @@ async def test_a_topology_that_is_made_again_begins_anew(call: Caller, parts: Co
     orders = Caller(call.http, "orders")
     other = Components(parts.redis.url, window_ms=600_000)
     await orders.put()
-    await orders.words(*[operation for root in range(5) for operation in (init(root + 1, 9), ack(root + 1, 9))])
+    await orders.states(*[operation for root in range(5) for operation in (init(root + 1, 9), ack(root + 1, 9))])
     await record(other)
     assert [point.acked for point in await eventful(other, "orders")] == [5]
     await call.http.delete(routes.topology("orders"), params={"force": True, "discard": True})
     await orders.put(ackers=2)
-    await orders.words(init(1, 9), ack(1, 9))
+    await orders.states(init(1, 9), ack(1, 9))
     await record(other)
     assert [point.acked for point in await eventful(other, "orders")] == [1], "the other process had the old one cached"
     await other.close()
@@ -253,7 +253,7 @@ async def test_a_topology_that_another_process_changed_is_sampled_all_the_same(c
     other = Components(parts.redis.url, window_ms=600_000)
     await record(other)
     await call.put(retention_ms=1_000)
-    await call.words(init(1, 9), ack(1, 9))
+    await call.states(init(1, 9), ack(1, 9))
     await record(other)
     assert [point.acked for point in await eventful(other)] == [1]
     await other.close()
@@ -264,7 +264,7 @@ async def test_an_interval_without_a_worker_has_no_points_and_is_counted_in_the_
 ) -> None:
     first = await record(parts)
     for root in range(1, 11):
-        await call.words(init(root, 9), ack(root, 9))
+        await call.states(init(root, 9), ack(root, 9))
     await at(parts, "SET", keys.SAMPLED, first)
 
     async def much_later() -> bool:
@@ -278,8 +278,8 @@ async def test_an_interval_without_a_worker_has_no_points_and_is_counted_in_the_
 
 
 async def test_the_whole_life_is_exact(call: Caller, parts: Components) -> None:
-    await call.words(*[operation for root in range(1, 8) for operation in (init(root, 9), ack(root, 9))])
-    await call.words(init(8, 9), fail(8), init(9, 9))
+    await call.states(*[operation for root in range(1, 8) for operation in (init(root, 9), ack(root, 9))])
+    await call.states(init(8, 9), fail(8), init(9, 9))
     answer = (await call.http.get(f"{routes.topology('default')}/history", params={"window": "all"})).json()
     assert (answer["topology"], answer["window"]) == ("default", "all")
     assert 1 <= answer["step_ms"] < 60_000, "the age of the topology"
@@ -325,7 +325,7 @@ async def running(parts: Components) -> AsyncIterator[HistoryTask]:
 async def test_a_task_records_each_step_in_the_order_of_time(
     call: Caller, parts: Components, running: HistoryTask
 ) -> None:
-    await call.words(init(1, 9), ack(1, 9))
+    await call.states(init(1, 9), ack(1, 9))
 
     async def many() -> bool:
         return len(await points(parts)) >= 10

@@ -27,7 +27,7 @@ async def test_message_ids_and_reasons_are_in_no_line(
     caplog.set_level(logging.DEBUG, logger="acker_service")
     orders = Caller(call.http, "orders")
     await orders.put()
-    await orders.words(*[init(root, 9, message_id=f"{MARK}-{root}") for root in (1, 2, 3)])
+    await orders.states(*[init(root, 9, message_id=f"{MARK}-{root}") for root in (1, 2, 3)])
     await orders.post(fail(1, reason=MARK, component="count"))
     await orders.force_fail(2, reason=MARK)
     await overdue(parts, orders, 4)

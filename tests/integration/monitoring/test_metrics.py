@@ -54,7 +54,7 @@ async def operations(http: httpx.AsyncClient) -> dict[tuple[str, ...], float]:
     return {key[1:]: count for key, count in rows.items() if key[0] == "default"}
 
 
-async def told(http: httpx.AsyncClient, sample: str, **labels: str) -> float | None:
+async def value(http: httpx.AsyncClient, sample: str, **labels: str) -> float | None:
     """The value of one sample."""
     return (await scrape(http)).value(sample, **labels)
 
@@ -63,7 +63,7 @@ async def seen(http: httpx.AsyncClient, expected: float, sample: str, **labels: 
     """Wait until a look at the store, which may be a second old, tells what is expected."""
 
     async def look() -> bool:
-        return await told(http, sample, **labels) == expected
+        return await value(http, sample, **labels) == expected
 
     await eventually(look)
 
@@ -99,7 +99,7 @@ async def one_by_one(call: Caller, _: Components) -> None:
 
 
 async def as_json(call: Caller, _: Components) -> None:
-    await call.words(*MIXED)
+    await call.states(*MIXED)
 
 
 async def as_packed(call: Caller, _: Components) -> None:
@@ -134,7 +134,7 @@ async def test_a_repeated_request_is_counted_apart(call: Caller) -> None:
 async def test_each_topology_is_counted_by_itself(call: Caller) -> None:
     other = Caller(call.http, "other")
     await other.put()
-    await call.words(init(1, E), init(2, E))
+    await call.states(init(1, E), init(2, E))
     await other.post(init(1, E))
     rows = (await scrape(call.http)).rows("acker_operations_total", "topology", "state")
     assert rows == {("default", "pending"): 2, ("other", "pending"): 1}
@@ -144,7 +144,7 @@ async def test_each_topology_is_counted_by_itself(call: Caller) -> None:
 
 async def test_what_is_refused_is_counted_too(call: Caller) -> None:
     await call.put(max_spout_pending=1)
-    await call.words(init(1, E), init(2, E))
+    await call.states(init(1, E), init(2, E))
     await call.post(init(3, E))
     assert await operations(call.http) == {("init", "pending"): 1, ("init", "max_spout_pending"): 2}
 
@@ -158,7 +158,7 @@ async def test_a_fail_by_an_operator_has_a_kind_of_its_own(call: Caller) -> None
 
 
 async def test_timeouts_are_counted_where_they_happen(call: Caller, parts: Components) -> None:
-    await call.words(init(1, E, **SHORT), init(2, E), init(3, E, **SHORT))
+    await call.states(init(1, E, **SHORT), init(2, E), init(3, E, **SHORT))
     ended: list[int] = []
 
     async def tick() -> bool:
@@ -166,7 +166,7 @@ async def test_timeouts_are_counted_where_they_happen(call: Caller, parts: Compo
         return sum(ended) == 2
 
     await eventually(tick)
-    assert await told(call.http, "acker_tick_roots_ended_total", topology="default") == 2
+    assert await value(call.http, "acker_tick_roots_ended_total", topology="default") == 2
     await seen(call.http, 2, "acker_completions_total", topology="default", outcome="timed_out")
     await seen(call.http, 1, "acker_roots_pending", topology="default")
 
@@ -175,11 +175,11 @@ async def test_the_histogram_of_complete_latencies_holds_every_completion(call: 
     """Of two replicas, whichever is asked."""
     other = Components(parts.redis.url, window_ms=600_000)
     topology = await other.registry.refresh("default")
-    await call.words(*(init(root, E, **SHORT) for root in range(1, 6)), *(init(root, E) for root in range(6, 40)))
+    await call.states(*(init(root, E, **SHORT) for root in range(1, 6)), *(init(root, E) for root in range(6, 40)))
     await other.applier.apply(
         topology, ApplyRequest(endpoint="batch", operations=batch_of(decode_batch({"ops": FAILS}, max_operations=100)))
     )
-    await call.words(*(ack(root, E) for root in range(20, 40)))
+    await call.states(*(ack(root, E) for root in range(20, 40)))
     await eventually(lambda: all_ended(call, other))
     await other.close()
     completions = (await call.completions())["completions"]
@@ -204,7 +204,7 @@ async def all_ended(call: Caller, parts: Components) -> bool:
 
 
 async def test_completions_are_counted_as_they_are_read_released_and_discarded(call: Caller) -> None:
-    await call.words(*(init(root) for root in range(1, 6)))
+    await call.states(*(init(root) for root in range(1, 6)))
     read = await call.completions(limit=3)
     await call.completions(limit=10)
     await call.release(read["cursor"])
@@ -221,7 +221,7 @@ async def test_completions_are_counted_as_they_are_read_released_and_discarded(c
 async def test_what_is_removed_is_counted_with_what_was_unread_in_it(call: Caller) -> None:
     gone = Caller(call.http, "gone")
     await gone.put()
-    await gone.words(init(1), init(2, spout_task="others"), init(3, spout_task="others"))
+    await gone.states(init(1), init(2, spout_task="others"), init(3, spout_task="others"))
     await gone.put_spout("idle")
     await call.http.delete("/v1/topologies/gone/spouts/idle")
     await call.http.delete("/v1/topologies/gone/spouts/others?discard=true")
@@ -252,7 +252,7 @@ async def test_an_ephemeral_spout_task_that_goes_is_counted_as_unused(valkey_url
 async def test_early_roots_that_are_dropped_and_unbalanced_ones_are_counted(call: Caller, parts: Components) -> None:
     await call.put(message_timeout_ms=100)
     unbalanced = {"op": "init", "root_id": f"{1:016x}", "spout_task": "orders", "ack_val": f"{E:016x}"}
-    await call.words(unbalanced | {"outstanding": 2}, ack(1, E), ack(2, E))
+    await call.states(unbalanced | {"outstanding": 2}, ack(1, E), ack(2, E))
     await eventually(lambda: dropped(call, parts))
     await seen(call.http, 1, "acker_early_roots_dropped_total", topology="default")
     await seen(call.http, 1, "acker_unbalanced_total", topology="default")
@@ -339,7 +339,7 @@ async def slow_head(go: asyncio.Event) -> AsyncIterator[bytes]:
 
 
 async def is_told(http: httpx.AsyncClient, expected: float, sample: str) -> bool:
-    return await told(http, sample) == expected
+    return await value(http, sample) == expected
 
 
 @pytest.mark.own_application
@@ -351,22 +351,22 @@ async def test_who_waits_and_open_streams_are_counted_while_they_do(
     chunks = await streams.respond(await parts.registry.get("default"), "orders", None, 10, check=lambda: None)
     stream = chunks.body_iterator
     assert await anext(stream) == b":\n\n"
-    assert await told(call.http, "acker_event_streams") == 1
+    assert await value(call.http, "acker_event_streams") == 1
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: call.completions(wait_ms=60_000))
         await eventually(lambda: is_told(call.http, 1, "acker_requests_waiting"))
         stopping.set()
     async for _ in stream:
         pass
-    assert await told(call.http, "acker_requests_waiting") == 0
-    assert await told(call.http, "acker_event_streams") == 0
+    assert await value(call.http, "acker_requests_waiting") == 0
+    assert await value(call.http, "acker_event_streams") == 0
 
 
 async def test_calls_to_redis_are_counted(call: Caller, parts: Components) -> None:
     topology = await parts.registry.get("default")
     before = (await scrape(call.http)).rows("acker_store_calls_total", "call")
     await parts.stats.read(topology)
-    await call.words(ack(4, E), ack(8, F))
+    await call.states(ack(4, E), ack(8, F))
     after = (await scrape(call.http)).rows("acker_store_calls_total", "call")
     assert after["acker_read_counts_v2",] - before["acker_read_counts_v2",] == 4
     assert after["acker_apply_v2",] == 1, "both roots live in one shard"
@@ -379,7 +379,7 @@ async def test_a_call_that_was_answered_stale_is_counted(call: Caller, parts: Co
     other = Components(parts.redis.url, window_ms=600_000)
     await other.registry.create_or_update("default", lambda present: present)  # type: ignore[arg-type, return-value]
     await other.close()
-    assert await call.word(ack(4, F)) == "early"
+    assert await call.state(ack(4, F)) == "early"
     exposition = await scrape(call.http)
     assert exposition.value("acker_store_stale_total") == 1
     assert await operations(call.http) == {("ack", "early"): 2}
@@ -388,7 +388,7 @@ async def test_a_call_that_was_answered_stale_is_counted(call: Caller, parts: Co
 async def test_a_library_that_was_forgotten_is_counted(call: Caller, parts: Components) -> None:
     await everywhere(parts, "FUNCTION", "FLUSH")
     await call.post(ack(4, E))
-    assert await told(call.http, "acker_store_library_loads_total") == 1
+    assert await value(call.http, "acker_store_library_loads_total") == 1
 
 
 async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, parts: Components) -> None:
@@ -412,7 +412,7 @@ async def test_hints_are_counted_and_those_that_did_not_come(call: Caller, parts
 
     async def hinted() -> bool:
         await call.post(init(next(roots)))
-        return bool(await told(call.http, "acker_hints_total"))
+        return bool(await value(call.http, "acker_hints_total"))
 
     with parts.mailbox_notifier.waiting(topology, spout):
         await eventually(hinted)
@@ -437,7 +437,7 @@ async def test_the_rounds_tell_how_late_the_event_loop_is(call: Caller, parts: C
     tick.start()
 
     async def rested() -> bool:
-        return (await told(call.http, "acker_event_loop_lag_seconds_count") or 0) >= 3
+        return (await value(call.http, "acker_event_loop_lag_seconds_count") or 0) >= 3
 
     await eventually(rested)
     await tick.stop()
@@ -454,8 +454,8 @@ async def test_a_store_that_is_away_costs_only_what_is_read_from_it(
     await parts.open()
     async with client_of(parts, stopping) as http:
         await Caller(http).post(init(1, E))
-        assert await told(http, "acker_store_up") == 1
-        assert await told(http, "acker_roots_pending", topology="default") == 1
+        assert await value(http, "acker_store_up") == 1
+        assert await value(http, "acker_roots_pending", topology="default") == 1
         await embedded.stop()
         exposition = await scrape(http)
         assert exposition.value("acker_store_up") == 0
@@ -490,13 +490,13 @@ async def test_a_store_that_is_full_is_told(tmp_path: Path, stopping: asyncio.Ev
     parts = Components(embedded.url, window_ms=600_000)
     await parts.open()
     async with client_of(parts, stopping) as http:
-        used = await told(http, "acker_store_used_bytes")
+        used = await value(http, "acker_store_used_bytes")
         assert used is not None
-        assert await told(http, "acker_store_full") == 0
+        assert await value(http, "acker_store_full") == 0
         await everywhere(parts, "CONFIG SET", "maxmemory", int(used))
         await parts.backpressure.refresh()
-        assert await told(http, "acker_store_full") == 1
-        assert await told(http, "acker_store_max_bytes") == int(used)
+        assert await value(http, "acker_store_full") == 1
+        assert await value(http, "acker_store_max_bytes") == int(used)
         await Caller(http).post(init(1, E))
         assert await operations(http) == {("init", "store_full"): 1}
     await parts.close()
@@ -527,7 +527,7 @@ async def test_everybody_else_gets_text(api: httpx.AsyncClient, accept: str) -> 
 
 
 async def test_the_version_is_told(api: httpx.AsyncClient) -> None:
-    assert await told(api, "acker_build_info", version=VERSION) == 1
+    assert await value(api, "acker_build_info", version=VERSION) == 1
 
 
 def test_a_process_tells_its_connections_and_the_heads_it_refused(tmp_path: Path) -> None:

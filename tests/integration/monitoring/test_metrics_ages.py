@@ -33,14 +33,14 @@ async def fresh(call: Caller, parts: Components) -> Exposition:
 
 async def test_the_age_of_the_oldest_pending_root_grows_until_it_ends(call: Caller, parts: Components) -> None:
     assert (await fresh(call, parts)).value("acker_oldest_pending_seconds", **DEFAULT) == 0
-    await call.words(init(1, E))
+    await call.states(init(1, E))
 
     async def has_grown() -> bool:
         age = (await fresh(call, parts)).value("acker_oldest_pending_seconds", **DEFAULT)
         return age is not None and 0.05 < age < 60
 
     await eventually(has_grown)
-    await call.words(ack(1, E))
+    await call.states(ack(1, E))
     assert (await fresh(call, parts)).value("acker_oldest_pending_seconds", **DEFAULT) == 0
 
 
@@ -61,23 +61,23 @@ async def test_the_age_of_the_oldest_unread_completion_tells_who_has_to_read_it(
 
     assert await ages() == (False, False)
     await call.put_spout("hooked", callback={"kind": "webhook", "url": "https://orders.example"})
-    await call.words(init(1, spout_task="hooked"))
+    await call.states(init(1, spout_task="hooked"))
     await are((True, False))
-    await call.words(init(2))
+    await call.states(init(2))
     await are((True, True))
     await call.release((await call.completions())["cursor"])
     await are((True, False))
 
 
 async def test_the_fullest_mailbox_is_that_of_one_spout_task(call: Caller, parts: Components) -> None:
-    await call.words(*(init(root) for root in range(1, 6)), *(init(root, spout_task="others") for root in range(6, 9)))
+    await call.states(*(init(root) for root in range(1, 6)), *(init(root, spout_task="others") for root in range(6, 9)))
     assert (await fresh(call, parts)).value("acker_fullest_mailbox", **DEFAULT) == 5
     await call.release((await call.completions())["cursor"])
     assert (await fresh(call, parts)).value("acker_fullest_mailbox", **DEFAULT) == 3
 
 
 async def test_timeouts_and_releases_move_their_delays(call: Caller, parts: Components) -> None:
-    await call.words(init(1, E, message_timeout_ms=100), init(2), fail(2))
+    await call.states(init(1, E, message_timeout_ms=100), init(2), fail(2))
 
     async def timed_out() -> bool:
         await root_expiry(parts, interval=1)._run_measured("default")

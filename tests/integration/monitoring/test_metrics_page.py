@@ -31,7 +31,7 @@ def listed() -> Metrics:
     return found
 
 
-async def told(call: Caller) -> Metrics:
+async def shown(call: Caller) -> Metrics:
     """What the answer tells; of every metric that has labels there must be a sample."""
     found = {}
     for family in (await scrape(call.http)).families.values():
@@ -44,7 +44,7 @@ async def told(call: Caller) -> Metrics:
 
 async def test_the_page_and_the_answer_are_equal(call: Caller, parts: Components) -> None:
     await everything_happens(call, parts)
-    page, answer = listed(), await told(call)
+    page, answer = listed(), await shown(call)
     if sys.platform != "linux":
         page = {name: metric for name, metric in page.items() if not name.startswith("process_")}
     assert page == answer
@@ -57,7 +57,7 @@ async def everything_happens(call: Caller, parts: Components) -> None:
     read = await call.completions(limit=1)
     await call.release(read["cursor"])
     await call.http.delete("/v1/topologies/default/spouts/others?discard=true")
-    await call.words(init(4, 9, message_timeout_ms=100))
+    await call.states(init(4, 9, message_timeout_ms=100))
     await eventually(lambda: a_root_timed_out(call, parts))
     await call.put_spout("hooked", callback={"kind": "webhook", "url": "https://orders.example"})
     metrics = parts.metrics.delivery

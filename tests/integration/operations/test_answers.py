@@ -51,13 +51,13 @@ async def test_an_empty_batch_is_accepted(call: Caller) -> None:
 
 async def test_a_batch_over_all_shards_is_answered_in_its_order(call: Caller) -> None:
     roots = range(1, 101)
-    words = await call.words(*[init(root, E) for root in roots], *[ack(root, E) for root in reversed(roots)])
-    assert words == ["pending"] * 100 + ["acked"] * 100
-    assert sorted(await call.told()) == [(root, "acked") for root in roots]
+    states = await call.states(*[init(root, E) for root in roots], *[ack(root, E) for root in reversed(roots)])
+    assert states == ["pending"] * 100 + ["acked"] * 100
+    assert sorted(await call.outcomes()) == [(root, "acked") for root in roots]
 
 
 async def test_a_completion_tells_message_id_reason_component_and_latency(call: Caller) -> None:
-    await call.words(init(R, E, message_id="Nº 42"), fail(R, reason="card service\ntimed out", component="authorize"))
+    await call.states(init(R, E, message_id="Nº 42"), fail(R, reason="card service\ntimed out", component="authorize"))
     (done,) = (await call.completions())["completions"]
     assert done.pop("at_ms") - done.pop("complete_latency_ms") > 1_700_000_000_000
     assert len(bytes.fromhex(done.pop("id"))) == 16
@@ -72,7 +72,7 @@ async def test_a_completion_tells_message_id_reason_component_and_latency(call: 
 
 @pytest.mark.parametrize("message_id", ["", "x" * 64, "ü" * 512, "\0", "😀" * 256])
 async def test_a_message_id_comes_back_as_given(call: Caller, message_id: str) -> None:
-    await call.words(init(R, E, message_id=message_id), init(S, message_id=message_id))
+    await call.states(init(R, E, message_id=message_id), init(S, message_id=message_id))
     assert (await call.root(R))["message_id"] == message_id
     await call.post(ack(R, E))
     assert [done["message_id"] for done in (await call.completions())["completions"]] == [message_id] * 2
@@ -98,10 +98,10 @@ async def test_a_completion_gives_back_the_traceparent_however_the_root_ends(
 
 
 async def test_the_traceparent_of_an_init_after_its_acks_or_fails_comes_back(call: Caller) -> None:
-    await call.words(ack(R, E), init(R, E, traceparent=TRACEPARENT), fail(S, reason="no"))
+    await call.states(ack(R, E), init(R, E, traceparent=TRACEPARENT), fail(S, reason="no"))
     await call.post(init(S, E, traceparent=TRACEPARENT))
-    told = (await call.completions())["completions"]
-    assert sorted((done["reason"] or "", done["traceparent"]) for done in told) == [
+    outcomes = (await call.completions())["completions"]
+    assert sorted((done["reason"] or "", done["traceparent"]) for done in outcomes) == [
         ("", TRACEPARENT),
         ("no", TRACEPARENT),
     ]
@@ -116,17 +116,17 @@ async def test_without_ackers_the_traceparent_comes_back(call: Caller) -> None:
 
 
 async def test_a_traceparent_is_not_that_of_the_next_root(call: Caller) -> None:
-    await call.words(init(4, E, traceparent=TRACEPARENT, message_id="42"), init(8, E, message_timeout_ms=600_000))
-    await call.words(ack(4, E), ack(8, E))
-    told = {done["root_id"]: done.get("traceparent") for done in (await call.completions())["completions"]}
-    assert told == {f"{4:016x}": TRACEPARENT, f"{8:016x}": None}
+    await call.states(init(4, E, traceparent=TRACEPARENT, message_id="42"), init(8, E, message_timeout_ms=600_000))
+    await call.states(ack(4, E), ack(8, E))
+    outcomes = {done["root_id"]: done.get("traceparent") for done in (await call.completions())["completions"]}
+    assert outcomes == {f"{4:016x}": TRACEPARENT, f"{8:016x}": None}
 
 
 async def test_what_one_operation_says_is_not_said_of_the_next(call: Caller) -> None:
     said = {"message_id": "42", "message_timeout_ms": 600_000, "progress_timeout_ms": 500_000}
-    await call.words(init(4, E, **said), init(8, E), fail(4, reason="late", component="bolt"), fail(8))
-    told = (await call.completions())["completions"]
-    assert [(done["message_id"], done["reason"], done["component"]) for done in told] == [
+    await call.states(init(4, E, **said), init(8, E), fail(4, reason="late", component="bolt"), fail(8))
+    outcomes = (await call.completions())["completions"]
+    assert [(done["message_id"], done["reason"], done["component"]) for done in outcomes] == [
         ("42", "late", "bolt"),
         (None, None, None),
     ]
@@ -179,18 +179,18 @@ async def test_what_has_no_effect_leaves_no_state_behind(call: Caller, op: dict[
 
 
 async def test_a_zero_with_edges_outstanding_is_counted(call: Caller) -> None:
-    await call.words(compact_init(R, E, outstanding=2), compact_ack(R, E, outstanding=-1))
+    await call.states(compact_init(R, E, outstanding=2), compact_ack(R, E, outstanding=-1))
     topology = await call.show()
     assert (topology["pending"], topology["counts"]["unbalanced"]) == (1, 1)
 
 
 async def test_one_who_leaves_the_count_out_makes_it_unknown_for_good(call: Caller) -> None:
     ops = (init(R, E, F), compact_ack(R, E ^ G), ack(R, F), compact_ack(R, G, outstanding=-5))
-    assert await call.words(*ops) == ["pending", "pending", "pending", "acked"]
+    assert await call.states(*ops) == ["pending", "pending", "pending", "acked"]
 
 
 async def test_counts_tell_how_roots_ended(call: Caller) -> None:
-    await call.words(init(1), init(2, E), fail(2), init(3, E), init(4, E))
+    await call.states(init(1), init(2, E), fail(2), init(3, E), init(4, E))
     topology = await call.show()
     assert (topology["pending"], topology["unread"]) == (2, 2)
     assert topology["counts"] == {"acked": 1, "failed": 1, "timed_out": 0, "dropped": 0, "unbalanced": 0}
@@ -198,27 +198,27 @@ async def test_counts_tell_how_roots_ended(call: Caller) -> None:
 
 async def test_an_init_beyond_max_spout_pending_is_429_until_a_root_ends(call: Caller) -> None:
     await call.put(max_spout_pending=2)
-    assert [await call.word(init(root, E)) for root in (1, 2)] == ["pending"] * 2
+    assert [await call.state(init(root, E)) for root in (1, 2)] == ["pending"] * 2
     refused = await call.post(init(3, E))
     assert (refused.status_code, refused.headers["content-type"]) == (429, MEDIA_TYPE)
     problem = refused.json()
     assert (problem["code"], problem["retryable"]) == ("max_spout_pending", True)
     assert problem["retry_after_ms"] <= int(refused.headers["Retry-After"]) * 1_000
     assert (await call.root(3))["code"] == "unknown_root"
-    assert await call.word(ack(1, E)) == "acked"
-    assert await call.word(init(3, E)) == "pending"
+    assert await call.state(ack(1, E)) == "acked"
+    assert await call.state(init(3, E)) == "pending"
 
 
 async def test_max_spout_pending_is_a_spout_tasks_own(call: Caller) -> None:
     await call.put(max_spout_pending=1)
     ops = [init(root, E, spout_task=name) for root, name in ((1, "a"), (2, "a"), (3, "b"), (4, "b"))]
-    assert await call.words(*ops) == ["pending", "max_spout_pending"] * 2
+    assert await call.states(*ops) == ["pending", "max_spout_pending"] * 2
 
 
 async def test_room_under_a_cap_goes_to_inits_in_the_order_given(call: Caller) -> None:
     await call.put(max_spout_pending=3)
     ops = [init(root * 4, E) for root in (5, 1, 4, 2, 3)]
-    assert await call.words(*ops) == ["pending"] * 3 + ["max_spout_pending"] * 2
+    assert await call.states(*ops) == ["pending"] * 3 + ["max_spout_pending"] * 2
     assert (await call.spout())["pending"] == 3
 
 
@@ -228,22 +228,22 @@ async def test_room_under_a_cap_is_one_for_all_shards(
 ) -> None:
     let_redis_count(parts, counts=counts_in_redis)
     await call.put(max_spout_pending=3)
-    words = await call.words(*(init(root, E) for root in range(1, 6)))
-    assert sorted(words) == ["max_spout_pending"] * 2 + ["pending"] * 3
-    assert await call.words(*(init(root, E) for root in range(6, 10))) == ["max_spout_pending"] * 4
+    states = await call.states(*(init(root, E) for root in range(1, 6)))
+    assert sorted(states) == ["max_spout_pending"] * 2 + ["pending"] * 3
+    assert await call.states(*(init(root, E) for root in range(6, 10))) == ["max_spout_pending"] * 4
     assert (await call.spout())["pending"] == 3
 
 
 async def test_what_needs_no_place_is_taken_at_the_cap(call: Caller) -> None:
     await call.put(max_spout_pending=1)
-    await call.words(init(1, E), ack(2, F), fail(3))
-    assert await call.words(init(1, E), init(2, F), init(3, E), init(4)) == ["duplicate", "acked", "failed", "acked"]
+    await call.states(init(1, E), ack(2, F), fail(3))
+    assert await call.states(init(1, E), init(2, F), init(3, E), init(4)) == ["duplicate", "acked", "failed", "acked"]
 
 
 async def test_a_place_freed_in_a_batch_is_given_again_in_it(call: Caller) -> None:
     await call.put(max_spout_pending=1)
     ops = (init(4, E), ack(4, E), init(8, E), ack(8, E), init(12, E), init(16, E))
-    assert await call.words(*ops) == ["pending", "acked", "pending", "acked", "pending", "max_spout_pending"]
+    assert await call.states(*ops) == ["pending", "acked", "pending", "acked", "pending", "max_spout_pending"]
 
 
 async def test_without_ackers_the_completion_is_delivered_like_any_other(call: Caller) -> None:

@@ -53,11 +53,11 @@ def apply_trips(parts: Components, trips: Trips) -> list[int]:
 
 async def together(call: Caller, *ops: Document, keys: bool = False) -> list[str]:
     """Send each in a call of its own, all at once."""
-    return await asyncio.gather(*(call.word(op, key=f"{i}" if keys else None) for i, op in enumerate(ops)))
+    return await asyncio.gather(*(call.state(op, key=f"{i}" if keys else None) for i, op in enumerate(ops)))
 
 
 async def test_acks_of_one_turn_do_what_they_do_one_by_one(call: Caller, calls: list[int]) -> None:
-    await call.words(init(R, E, F), init(S, E))
+    await call.states(init(R, E, F), init(S, E))
     calls.clear()
     assert await together(call, ack(R, E), ack(R, F), fail(S), ack(S, E)) == ["pending", "acked", "failed", "finished"]
     assert calls == [4]
@@ -91,17 +91,17 @@ async def test_single_operations_without_a_key_go_to_redis_as_one_request(
         requests.extend(len(call.command[8:]) // 5 for call in calls)
         return await execute_some(calls)
 
-    await call.words(init(R, E, F), init(S, E, G))
+    await call.states(init(R, E, F), init(S, E, G))
     monkeypatch.setattr(parts.redis, "execute_some", counted)
     operations = ((ack(R, E), None), (ack(S, E), None), (ack(R, F), "k"), (ack(R, 5), None), (ack(S, G), None))
-    words = await asyncio.gather(*(call.word(operation, key=key) for operation, key in operations))
+    words = await asyncio.gather(*(call.state(operation, key=key) for operation, key in operations))
     assert words == ["pending", "pending", "acked", "finished", "acked"]
     assert requests == [3]
 
 
 async def test_operations_of_several_roots_in_turns_do_in_one_request_what_they_do_one_by_one(call: Caller) -> None:
     """Some of them take the long way in Lua: fail, reset timeout, the ack of an unknown root."""
-    await call.words(init(R, E, F), init(S, E, G))
+    await call.states(init(R, E, F), init(S, E, G))
     ops = (ack(R, E), ack(S, E), reset_timeout(R), fail(S), ack(R, F), ack(S, G), ack(40, E), ack(R, F), ack(40, F))
     words = ["pending", "pending", "pending", "failed", "acked", "finished", "early", "finished", "early"]
     assert await together(call, *ops) == words
@@ -121,16 +121,16 @@ async def test_what_had_no_effect_is_remembered_beside_what_had(call: Caller, ca
 
 
 async def test_requests_to_all_shards_take_one_round_trip(call: Caller, parts: Components, trips: Trips) -> None:
-    await call.words(*[init(root, E) for root in range(1, 9)])
+    await call.states(*[init(root, E) for root in range(1, 9)])
     trips.clear()
     assert await together(call, *[ack(root, E) for root in range(1, 9)]) == ["acked"] * 8
     assert apply_trips(parts, trips) == [4]
 
 
 async def test_a_batch_for_all_shards_takes_one_round_trip(call: Caller, parts: Components, trips: Trips) -> None:
-    await call.words(init(40))
+    await call.states(init(40))
     trips.clear()
-    assert await call.words(*[init(root, E) for root in range(1, 9)]) == ["pending"] * 8
+    assert await call.states(*[init(root, E) for root in range(1, 9)]) == ["pending"] * 8
     assert apply_trips(parts, trips) == [4]
 
 
@@ -138,7 +138,7 @@ async def test_a_batch_for_all_shards_takes_one_round_trip(call: Caller, parts: 
 async def test_the_round_trips_to_a_server_share_one_connection_unless_replicas_confirm_them(
     call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch, *, pipelined: bool
 ) -> None:
-    await call.words(init(40))
+    await call.states(init(40))
     pooled: list[str] = []
     send = Node._send
 
@@ -172,7 +172,7 @@ async def one_a_turn(call: Caller, *ops: Document) -> "list[asyncio.Task[str]]":
     """Send each in a call of its own, each in turns of the event loop of its own."""
     tasks = []
     for op in ops:
-        tasks.append(asyncio.create_task(call.word(op)))
+        tasks.append(asyncio.create_task(call.state(op)))
         for _ in range(50):
             await asyncio.sleep(0)
     return tasks
@@ -209,7 +209,7 @@ async def test_a_server_that_hangs_holds_up_no_request_for_long(
 async def test_a_round_trip_has_a_largest_size(
     call: Caller, parts: Components, trips: Trips, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await call.words(*[init(root, E) for root in range(1, 9)])
+    await call.states(*[init(root, E) for root in range(1, 9)])
     trips.clear()
     monkeypatch.setattr(batcher, "MAX_CALL_BYTES", 100)
     assert await together(call, *[ack(root, E) for root in range(1, 9)]) == ["acked"] * 8
@@ -219,7 +219,7 @@ async def test_a_round_trip_has_a_largest_size(
 async def test_a_shard_with_another_stamp_changes_nothing_about_the_others(
     call: Caller, parts: Components, trips: Trips
 ) -> None:
-    await call.words(*[init(root, E) for root in range(1, 9)])
+    await call.states(*[init(root, E) for root in range(1, 9)])
     topology = await parts.registry.get("default")
     newer = f"{topology.incarnation}{int(topology.stamp.text[16:]) + 1:010d}"
     await at(parts, "SET", topology.shards[1], newer)
@@ -233,7 +233,7 @@ async def test_a_shard_with_another_stamp_changes_nothing_about_the_others(
 
 
 async def test_a_call_that_redis_refuses_changes_nothing_about_the_others(call: Caller, parts: Components) -> None:
-    await call.words(*[init(root, E) for root in range(1, 9)])
+    await call.states(*[init(root, E) for root in range(1, 9)])
     topology = await parts.registry.get("default")
     await at(parts, "DEL", f"{topology.shards[2]}:{topology.incarnation}:pending")
     await at(parts, "SET", f"{topology.shards[2]}:{topology.incarnation}:pending", "of another type")

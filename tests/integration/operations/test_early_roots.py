@@ -64,9 +64,9 @@ async def packed(call: Caller, *operations: Operation, key: str | None = None) -
 @KEYS
 async def test_each_shard_takes_its_part_of_the_early_roots(call: Caller, make: object, key: str | None) -> None:
     ops: list[Document] = [make(root) for root in range(1, 31)]  # type: ignore[operator]
-    words = await call.words(*ops, key=key)
-    assert [words.count(word) for word in ("early", "store_full")] == [9, 21]
-    assert words == ["early"] * 9 + ["store_full"] * 21
+    states = await call.states(*ops, key=key)
+    assert [states.count(state) for state in ("early", "store_full")] == [9, 21]
+    assert states == ["early"] * 9 + ["store_full"] * 21
 
 
 @EVERY
@@ -74,14 +74,14 @@ async def test_each_shard_takes_its_part_of_the_early_roots(call: Caller, make: 
 async def test_a_single_operation_beyond_the_bound_is_a_problem_that_may_be_retried(
     call: Caller, make: object, key: str | None
 ) -> None:
-    await call.words(*(fail(root) for root in IN_ONE_SHARD[:3]))
+    await call.states(*(fail(root) for root in IN_ONE_SHARD[:3]))
     answer = await call.post(make(IN_ONE_SHARD[4]), key=key)  # type: ignore[operator]
     assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (503, "store_full", True)
     assert "without their init" in answer.json()["detail"]
     assert int(answer.headers["Retry-After"]) >= 1
     assert (await call.root(IN_ONE_SHARD[4]))["code"] == "unknown_root"
     await call.post(init(IN_ONE_SHARD[0]))
-    assert await call.word(make(IN_ONE_SHARD[4]), key=key) == "early"  # type: ignore[operator]
+    assert await call.state(make(IN_ONE_SHARD[4]), key=key) == "early"  # type: ignore[operator]
 
 
 @KEYS
@@ -94,26 +94,26 @@ async def test_the_packed_form_is_refused_likewise(call: Caller, key: str | None
 
 async def test_a_repeat_says_again_what_was_refused_within_one_shard(call: Caller) -> None:
     ops = [ack(root, E) for root in IN_ONE_SHARD[:4]] + [fail(IN_ONE_SHARD[4])]
-    words = ["early"] * 3 + ["store_full"] * 2
-    assert await call.words(*ops, key="k") == words
-    await call.words(*(init(root, F) for root in IN_ONE_SHARD[:3]))
-    assert await call.words(*ops, key="k") == ["pending"] * 3 + ["store_full"] * 2
-    await call.words(*(init(root, F) for root in IN_ONE_SHARD[3:5]))
-    assert await call.words(*ops, key="k") == ["pending"] * 3 + ["store_full"] * 2
-    assert await call.words(*ops[3:], key="new") == ["pending", "failed"]
+    states = ["early"] * 3 + ["store_full"] * 2
+    assert await call.states(*ops, key="k") == states
+    await call.states(*(init(root, F) for root in IN_ONE_SHARD[:3]))
+    assert await call.states(*ops, key="k") == ["pending"] * 3 + ["store_full"] * 2
+    await call.states(*(init(root, F) for root in IN_ONE_SHARD[3:5]))
+    assert await call.states(*ops, key="k") == ["pending"] * 3 + ["store_full"] * 2
+    assert await call.states(*ops[3:], key="new") == ["pending", "failed"]
 
 
 async def test_an_edge_that_was_refused_counts_when_it_is_acked_again(call: Caller) -> None:
-    await call.words(*(ack(root, E) for root in IN_ONE_SHARD[:4]))
-    assert await call.words(init(IN_ONE_SHARD[3], E), ack(IN_ONE_SHARD[3], E)) == ["pending", "acked"]
+    await call.states(*(ack(root, E) for root in IN_ONE_SHARD[:4]))
+    assert await call.states(init(IN_ONE_SHARD[3], E), ack(IN_ONE_SHARD[3], E)) == ["pending", "acked"]
 
 
 async def test_known_roots_go_on_and_leave_their_places_to_others(call: Caller) -> None:
     one, two, three, four, five, *_ = IN_ONE_SHARD
-    await call.words(init(five, E, F), *(ack(root, E) for root in (one, two, three, four)))
+    await call.states(init(five, E, F), *(ack(root, E) for root in (one, two, three, four)))
     ops = (ack(one, F), fail(two), ack(five, E), reset_timeout(five), reset_timeout(four), compact_ack(four, 0))
-    assert await call.words(*ops) == ["early", "early", "pending", "pending", "unknown", "early"]
-    assert await call.words(init(two), ack(four, E), ack(four, F)) == ["failed", "early", "early"]
+    assert await call.states(*ops) == ["early", "early", "pending", "pending", "unknown", "early"]
+    assert await call.states(init(two), ack(four, E), ack(four, F)) == ["failed", "early", "early"]
 
 
 async def test_replicas_share_one_count(call: Caller, valkey_url: str) -> None:
@@ -121,12 +121,12 @@ async def test_replicas_share_one_count(call: Caller, valkey_url: str) -> None:
     app = make_app(other, Settings(), asyncio.Event())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other.localhost") as http:
         beside = Caller(http, call.topology)
-        words = [
-            await caller.word(ack(root, E)) for root, caller in zip(IN_ONE_SHARD, [call, beside] * 3, strict=False)
+        states = [
+            await caller.state(ack(root, E)) for root, caller in zip(IN_ONE_SHARD, [call, beside] * 3, strict=False)
         ]
-        assert words == ["early"] * 3 + ["store_full"] * 3
+        assert states == ["early"] * 3 + ["store_full"] * 3
         await beside.post(init(IN_ONE_SHARD[0]))
-        assert await call.word(ack(IN_ONE_SHARD[8], E)) == "early"
+        assert await call.state(ack(IN_ONE_SHARD[8], E)) == "early"
     await other.close()
 
 
@@ -134,7 +134,7 @@ async def test_without_ackers_nothing_is_early(call: Caller, narrow: Components)
     untracked = Caller(call.http, "untracked")
     await untracked.put(ackers=0)
     narrow.backpressure.is_store_full = True
-    assert await untracked.words(*(ack(root, E) for root in range(1, 50))) == ["finished"] * 49
+    assert await untracked.states(*(ack(root, E) for root in range(1, 50))) == ["finished"] * 49
 
 
 @KEYS
@@ -144,8 +144,8 @@ async def test_what_a_full_store_refuses_leaves_no_key_behind(
     narrow.backpressure.is_store_full = True
     before = await find(narrow, "acker:{narrow/*")
     for make in OPERATIONS.values():
-        assert await call.word(make(1), key=key) == "store_full"
-    assert set(await call.words(*(make(root) for make in OPERATIONS.values() for root in (1, 2, 3)), key=key)) == {
+        assert await call.state(make(1), key=key) == "store_full"
+    assert set(await call.states(*(make(root) for make in OPERATIONS.values() for root in (1, 2, 3)), key=key)) == {
         "store_full"
     }
     assert await find(narrow, "acker:{narrow/*") == before
@@ -167,10 +167,10 @@ async def small(valkey_url: str) -> AsyncIterator[Caller]:
 
 @KEYS
 async def test_each_shard_takes_its_part_of_the_bytes_of_early_roots(small: Caller, key: str | None) -> None:
-    words = await small.words(*(compact_ack(root, E) for root in range(1, 31)), key=key)
-    assert words == ["early"] * 9 + ["store_full"] * 21
-    assert await small.words(*(compact_ack(root, E) for root in range(31, 34)), key=key) == ["store_full"] * 3
-    assert await small.words(init(31, E), fail(1), compact_ack(2, F)) == ["pending", "early", "early"]
+    states = await small.states(*(compact_ack(root, E) for root in range(1, 31)), key=key)
+    assert states == ["early"] * 9 + ["store_full"] * 21
+    assert await small.states(*(compact_ack(root, E) for root in range(31, 34)), key=key) == ["store_full"] * 3
+    assert await small.states(init(31, E), fail(1), compact_ack(2, F)) == ["pending", "early", "early"]
 
 
 @EVERY
@@ -178,38 +178,38 @@ async def test_each_shard_takes_its_part_of_the_bytes_of_early_roots(small: Call
 async def test_a_single_operation_beyond_the_bytes_may_be_retried_and_its_repeat_is_no_duplicate(
     small: Caller, make: object, key: str | None
 ) -> None:
-    await small.words(*(compact_ack(root, E) for root in IN_ONE_SHARD[:3]))
+    await small.states(*(compact_ack(root, E) for root in IN_ONE_SHARD[:3]))
     for _ in range(2):
         answer = await small.post(make(IN_ONE_SHARD[4]), key=key)  # type: ignore[operator]
         assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (503, "store_full", True)
     await small.post(init(IN_ONE_SHARD[0]))
-    assert await small.word(make(IN_ONE_SHARD[4]), key=key) == "early"  # type: ignore[operator]
+    assert await small.state(make(IN_ONE_SHARD[4]), key=key) == "early"  # type: ignore[operator]
 
 
 async def test_a_repeat_of_a_batch_says_again_what_was_refused_for_its_bytes(small: Caller) -> None:
     ops = [compact_ack(root, E) for root in IN_ONE_SHARD[:5]]
-    assert await small.words(*ops, key="k") == ["early"] * 3 + ["store_full"] * 2
-    assert await small.words(*ops, key="k") == ["early"] * 3 + ["store_full"] * 2
-    await small.words(*(init(root) for root in IN_ONE_SHARD[:3]))
-    assert (await small.words(*ops, key="k"))[3:] == ["store_full"] * 2
-    assert await small.words(*ops[3:], key="new") == ["early"] * 2
+    assert await small.states(*ops, key="k") == ["early"] * 3 + ["store_full"] * 2
+    assert await small.states(*ops, key="k") == ["early"] * 3 + ["store_full"] * 2
+    await small.states(*(init(root) for root in IN_ONE_SHARD[:3]))
+    assert (await small.states(*ops, key="k"))[3:] == ["store_full"] * 2
+    assert await small.states(*ops[3:], key="new") == ["early"] * 2
 
 
 async def test_what_early_roots_take_is_a_metric_beside_its_limit(small: Caller) -> None:
-    await small.words(*(compact_ack(root, E) for root in range(1, 5)))
+    await small.states(*(compact_ack(root, E) for root in range(1, 5)))
     shown = (await small.http.get("/metrics")).text
     assert f'acker_roots_early_bytes{{topology="small"}} {4 * EARLY_BYTES}.0' in shown
     assert f'acker_limit{{limit="early_bytes"}} {SHARDS * 3 * EARLY_BYTES}.0' in shown
 
 
 async def test_the_number_of_early_roots_is_a_metric(call: Caller) -> None:
-    await call.words(init(1, E), *(ack(root, E) for root in IN_ONE_SHARD[:2]), fail(1 + SHARDS))
+    await call.states(init(1, E), *(ack(root, E) for root in IN_ONE_SHARD[:2]), fail(1 + SHARDS))
     shown = (await call.http.get("/metrics")).text
     assert 'acker_roots_early{topology="narrow"} 3.0' in shown
 
 
 async def test_a_number_of_early_roots_goes_with_its_topology(call: Caller, narrow: Components) -> None:
-    await call.words(*(ack(root, E) for root in IN_ONE_SHARD[:2]))
+    await call.states(*(ack(root, E) for root in IN_ONE_SHARD[:2]))
     [key] = [key for key in await find(narrow, "acker:{narrow/*") if key.endswith(":early")]
     assert (await at(narrow, "GET", key)).split()[0] == b"2"
     await call.http.delete(routes.topology(call.topology), params={"force": True, "discard": True})

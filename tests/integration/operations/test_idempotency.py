@@ -24,14 +24,14 @@ async def test_a_repeated_ack_is_applied_once(call: Caller) -> None:
     first, second = [await call.post(ack(R, E), key="k") for _ in range(2)]
     assert (is_replayed(first), is_replayed(second)) == (False, True)
     assert second.json() == first.json() == {"root_id": "00000000000000a1", "state": "pending"}
-    assert await call.word(ack(R, F)) == "acked"
-    assert await call.told() == [(R, "acked")]
+    assert await call.state(ack(R, F)) == "acked"
+    assert await call.outcomes() == [(R, "acked")]
 
 
 async def test_without_a_key_a_repeated_ack_undoes_the_first(call: Caller) -> None:
     await call.put(dedupe_window_ms=0)
     await call.post(init(R, E, F))
-    assert [await call.word(op) for op in (ack(R, E), ack(R, E), ack(R, F))] == ["pending"] * 3
+    assert [await call.state(op) for op in (ack(R, E), ack(R, E), ack(R, F))] == ["pending"] * 3
 
 
 async def test_repeats_at_once_are_applied_once(call: Caller) -> None:
@@ -45,7 +45,7 @@ async def test_repeats_at_once_are_applied_once(call: Caller) -> None:
         for _ in range(9):
             group.start_soon(repeat)
     assert sorted(map(is_replayed, answers)) == [False] + [True] * 8
-    assert await call.word(ack(R, F)) == "acked"
+    assert await call.state(ack(R, F)) == "acked"
 
 
 REPEATS = {
@@ -66,8 +66,8 @@ REPEATS = {
 async def test_a_repeat_is_answered_with_the_present_state(
     call: Caller, before: list[Document], op: Document, first: str, again: str
 ) -> None:
-    await call.words(*before)
-    assert await call.word(op, key="k") == first
+    await call.states(*before)
+    assert await call.state(op, key="k") == first
     repeated = await call.post(op, key="k")
     assert (repeated.json()["state"], is_replayed(repeated)) == (again, True)
 
@@ -85,17 +85,17 @@ async def test_a_repeated_fail_that_came_early_is_a_duplicate_once_the_root_is_p
 ) -> None:
     """Such a root exists when the fail's request is repeated after its root ended, was forgotten and emitted anew."""
     await call.put(retention_ms=1_000)
-    await call.words(init(R, E))
+    await call.states(init(R, E))
     await call.post(fail(R), key="k")
     await forget_outcomes(parts)
     await call.post(init(R, E))
-    assert await call.word(fail(R), key="k") == "duplicate"
-    assert await call.word(ack(R, E)) == "acked"
+    assert await call.state(fail(R), key="k") == "duplicate"
+    assert await call.state(ack(R, E)) == "acked"
 
 
 async def test_a_repeat_on_a_root_no_longer_known_is_a_duplicate(call: Caller, parts: Components) -> None:
     ops = (init(R), init(S, E), ack(S, E), fail(S), reset_timeout(S))
-    await call.words(*ops, key="k")
+    await call.states(*ops, key="k")
     await forget_outcomes(parts)
     again = await call.batch(*ops, key="k")
     assert (again.json()["results"], is_replayed(again)) == (["duplicate"] * 5, True)
@@ -129,14 +129,14 @@ OTHERS = {
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 async def test_the_same_key_with_other_content_is_another_request(call: Caller, other: Document) -> None:
-    await call.words(init(R, E, F), init(S, E, F))
+    await call.states(init(R, E, F), init(S, E, F))
     await call.post(ack(R, E), key="k")
     assert not is_replayed(await call.post(other, key="k"))
 
 
 async def test_the_same_key_with_other_content_is_applied_too(call: Caller) -> None:
     await call.post(init(R, E, F))
-    assert [await call.word(op, key="k") for op in (ack(R, E), ack(R, F))] == ["pending", "acked"]
+    assert [await call.state(op, key="k") for op in (ack(R, E), ack(R, F))] == ["pending", "acked"]
 
 
 async def test_another_endpoint_or_topology_is_another_request(call: Caller) -> None:
@@ -173,16 +173,16 @@ async def test_a_batch_over_several_shards_is_repeated_in_all_of_them(call: Call
     first, second = [await call.batch(*ops, key="k") for _ in range(2)]
     assert (is_replayed(first), is_replayed(second)) == (False, True)
     assert second.json() == {"accepted": 80, "results": ["pending"] * 80}
-    assert await call.words(*[ack(root, F) for root in range(1, 41)]) == ["acked"] * 40
+    assert await call.states(*[ack(root, F) for root in range(1, 41)]) == ["acked"] * 40
 
 
 async def test_a_batch_that_one_shard_never_saw_is_applied_there_and_not_called_a_repeat(call: Caller) -> None:
     """As after a request that reached some shards only: its part for shard 0 alone is known."""
-    await call.words(init(4, E, F), init(5, E, F))
+    await call.states(init(4, E, F), init(5, E, F))
     await call.batch(ack(4, E), key="k")
     answer = await call.batch(ack(4, E), ack(5, E), key="k")
     assert (answer.json()["results"], is_replayed(answer)) == (["pending", "pending"], False)
-    assert await call.words(ack(4, F), ack(5, F)) == ["acked", "acked"], "neither was applied twice"
+    assert await call.states(ack(4, F), ack(5, F)) == ["acked", "acked"], "neither was applied twice"
 
 
 async def test_refused_inits_are_told_again_and_taken_in_a_new_request(call: Caller) -> None:
@@ -195,7 +195,7 @@ async def test_refused_inits_are_told_again_and_taken_in_a_new_request(call: Cal
     assert again.json() == {"accepted": 2, "results": ["pending", "max_spout_pending", "finished"]}
     assert is_replayed(again)
     assert (await call.root(8))["code"] == "unknown_root"
-    assert await call.word(init(8, E), key="new") == "pending"
+    assert await call.state(init(8, E), key="new") == "pending"
     assert (await call.batch(*ops, key="k")).json()["results"] == ["pending", "pending", "finished"]
 
 
@@ -220,7 +220,7 @@ async def test_a_repeat_of_a_conflict_is_a_conflict(call: Caller) -> None:
     await call.post(init(R, E))
     ops = (init(R, E, spout_task="others"), init(S, E))
     for _ in range(2):
-        assert await call.words(*ops, key="k") == ["conflict", "pending"]
+        assert await call.states(*ops, key="k") == ["conflict", "pending"]
 
 
 async def test_a_single_init_that_is_repeated_when_another_has_its_root_is_a_conflict_that_was_replayed(

@@ -123,7 +123,7 @@ async def effect(
 ) -> tuple[str, int]:
     """Send an operation on a root of its own; give the state that answers it, and the count that the root has then."""
     if field.asked.endswith("ack"):
-        await call.word(init(root, 0xE2, 0xE3))
+        await call.state(init(root, 0xE2, 0xE3))
     write = field.batch if in_batch else field.body
     asked = f"POST {DEFAULT}/batch" if in_batch else field.asked
     answer = await send(call, asked, write(number, space=space).replace(ROOT.encode(), f"{root:016x}".encode()))

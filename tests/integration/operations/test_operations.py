@@ -1,4 +1,4 @@
-"""What each order does: the table of the law, a row a test, over HTTP, by single calls and in one batch."""
+"""What each order does: the table of semantics.md, a row a test, over HTTP, by single calls and in one batch."""
 
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -20,8 +20,8 @@ class Row:
     """Operations in an order, the words that answer them, and the completions that come of them."""
 
     ops: list[dict[str, Any]]
-    words: str
-    told: list[tuple[int, str]] = field(default_factory=list)
+    states: str
+    outcomes: list[tuple[int, str]] = field(default_factory=list)
     topology: dict[str, int] = field(default_factory=dict)
 
 
@@ -150,28 +150,28 @@ async def fresh(call: Caller) -> Caller:
 async def assert_told(call: Caller, parts: Components, expected: list[tuple[int, str]]) -> None:
     """Exactly these completions are there, and time adds none."""
     await parts.expiry.expire(await parts.registry.get(call.topology))
-    assert sorted(await call.told()) == sorted(expected)
+    assert sorted(await call.outcomes()) == sorted(expected)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 async def test_what_each_order_does_by_single_calls(fresh: Caller, parts: Components, row: Row) -> None:
     await fresh.put(**row.topology)
-    assert [await fresh.word(op) for op in row.ops] == row.words.split()
-    await assert_told(fresh, parts, row.told)
+    assert [await fresh.state(op) for op in row.ops] == row.states.split()
+    await assert_told(fresh, parts, row.outcomes)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 async def test_what_each_order_does_in_one_batch(fresh: Caller, parts: Components, row: Row) -> None:
     await fresh.put(**row.topology)
-    assert await fresh.words(*row.ops) == row.words.split()
-    await assert_told(fresh, parts, row.told)
+    assert await fresh.states(*row.ops) == row.states.split()
+    await assert_told(fresh, parts, row.outcomes)
 
 
 @pytest.mark.parametrize("order", list(permutations([ack(R, E, G, H), ack(R, F), ack(R, G), ack(R, H)])))
 async def test_acks_in_any_order_end_the_root_at_the_last(
     call: Caller, parts: Components, order: tuple[Any, ...]
 ) -> None:
-    assert await call.words(init(R, E, F), *order) == ["pending"] * 4 + ["acked"]
+    assert await call.states(init(R, E, F), *order) == ["pending"] * 4 + ["acked"]
     await assert_told(call, parts, [(R, "acked")])
 
 
@@ -179,5 +179,5 @@ async def test_acks_in_any_order_end_the_root_at_the_last(
 async def test_an_init_may_come_at_any_place_among_its_acks(call: Caller, parts: Components, place: int) -> None:
     ops = [ack(R, E, G), ack(R, F), ack(R, G)]
     ops.insert(place, init(R, E, F))
-    assert [await call.word(op) for op in ops] == ["early"] * place + ["pending"] * (3 - place) + ["acked"]
+    assert [await call.state(op) for op in ops] == ["early"] * place + ["pending"] * (3 - place) + ["acked"]
     await assert_told(call, parts, [(R, "acked")])

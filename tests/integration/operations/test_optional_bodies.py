@@ -37,7 +37,7 @@ async def no_chunks() -> AsyncIterator[bytes]:
 async def send(call: Caller, asked: str, **request: object) -> httpx.Response:
     method, path = asked.split(" ")
     await call.put_spout(callback={"kind": "webhook", "url": "https://example.com/hook"})
-    await call.word(init(0xA1, 0xE1))
+    await call.state(init(0xA1, 0xE1))
     return await call.http.request(method, path, **request)  # type: ignore[arg-type]
 
 

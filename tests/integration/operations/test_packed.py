@@ -32,7 +32,7 @@ async def post(
     return await call.http.post(routes.operation(call.topology, "batch"), content=body, headers=headers, params=query)
 
 
-async def words(call: Caller, *ops: Document) -> list[str]:
+async def states(call: Caller, *ops: Document) -> list[str]:
     answer = await post(call, packed(*ops))
     assert answer.status_code == 200, answer.text
     return list(answer.json()["results"])
@@ -42,13 +42,13 @@ async def words(call: Caller, *ops: Document) -> list[str]:
 async def test_what_each_order_does_in_one_packed_batch(api: httpx.AsyncClient, row: Row) -> None:
     fresh = Caller(api, "fresh")
     await fresh.put(**row.topology)
-    assert await words(fresh, *row.ops) == row.words.split()
-    assert sorted(await fresh.told()) == sorted(row.told)
+    assert await states(fresh, *row.ops) == row.states.split()
+    assert sorted(await fresh.outcomes()) == sorted(row.outcomes)
 
 
 async def test_names_texts_and_timeouts_arrive(call: Caller, parts: Components) -> None:
     long = "long " * 200
-    await words(
+    await states(
         call,
         init(R, E, message_id="№ 1", component="shop", message_timeout_ms=100, progress_timeout_ms=0),
         init(S, E, message_id=long, message_timeout_ms=600_000),
@@ -56,10 +56,10 @@ async def test_names_texts_and_timeouts_arrive(call: Caller, parts: Components) 
         fail(S, reason="no — never", component="count"),
         fail(T, reason=""),
     )
-    told = {
+    outcomes = {
         done["root_id"]: done for name in ("orders", "others") for done in (await call.completions(name))["completions"]
     }
-    assert {(done["message_id"], done["reason"], done["component"]) for done in told.values()} == {
+    assert {(done["message_id"], done["reason"], done["component"]) for done in outcomes.values()} == {
         (long, "no — never", "count"),
         ("", "", None),
     }
@@ -100,21 +100,25 @@ async def test_a_request_is_the_same_in_either_form_and_one_by_one(call: Caller,
 
 async def test_an_edge_is_the_same_in_a_packed_batch_and_in_a_call_of_its_own(call: Caller) -> None:
     await call.put(dedupe_window_ms=60_000)
-    await call.words(init(R, E, F))
-    assert await words(call, ack(R, E)) == ["pending"]
-    assert await call.word(ack(R, E)) == "duplicate"
-    assert await call.word(ack(R, F)) == "acked"
-    await call.words(init(S, E, F), init(T, E))
-    assert await call.word(ack(S, E)) == "pending"
-    assert await words(call, ack(S, E), reset_timeout(S), ack(T, E, component="c")) == ["duplicate", "pending", "acked"]
+    await call.states(init(R, E, F))
+    assert await states(call, ack(R, E)) == ["pending"]
+    assert await call.state(ack(R, E)) == "duplicate"
+    assert await call.state(ack(R, F)) == "acked"
+    await call.states(init(S, E, F), init(T, E))
+    assert await call.state(ack(S, E)) == "pending"
+    assert await states(call, ack(S, E), reset_timeout(S), ack(T, E, component="c")) == [
+        "duplicate",
+        "pending",
+        "acked",
+    ]
 
 
 async def test_many_operations_go_to_their_shards_and_their_answers_come_back_in_order(call: Caller) -> None:
     inits = [init(root, E, message_id=str(root)) for root in range(1, 301)]
     acks = [ack(root, E) for root in range(300, 0, -2)]
     unknown = [reset_timeout(root) for root in range(1_000, 1_050)]
-    assert await words(call, *inits, *unknown, *acks) == ["pending"] * 300 + ["unknown"] * 50 + ["acked"] * 150
-    assert sorted(await call.told(limit=1_000)) == [(root, "acked") for root in range(2, 301, 2)]
+    assert await states(call, *inits, *unknown, *acks) == ["pending"] * 300 + ["unknown"] * 50 + ["acked"] * 150
+    assert sorted(await call.outcomes(limit=1_000)) == [(root, "acked") for root in range(2, 301, 2)]
 
 
 MALFORMED: dict[str, tuple[bytes, int | None]] = {
@@ -133,7 +137,7 @@ MALFORMED: dict[str, tuple[bytes, int | None]] = {
 async def test_a_malformed_batch_is_refused_and_changes_nothing(
     call: Caller, parts: Components, body: bytes, index: int | None
 ) -> None:
-    await call.words(init(R, E, F))
+    await call.states(init(R, E, F))
     before = await dump(parts)
     answer = await post(call, body)
     assert (answer.status_code, answer.headers["content-type"]) == (422, MEDIA_TYPE)

@@ -50,8 +50,8 @@ async def test_in_a_full_store_only_a_request_that_changed_something_is_remember
 ) -> None:
     await call.post(init(4, E, F))
     set_full(True)
-    words = await asyncio.gather(call.word(ack(4, E), key="ack"), call.word(reset_timeout(8), key="reset"))
-    assert words == ["pending", "unknown"]
+    states = await asyncio.gather(call.state(ack(4, E), key="ack"), call.state(reset_timeout(8), key="reset"))
+    assert states == ["pending", "unknown"]
     set_full(False)
     assert [await replayed(call, op, key=key) for op, key in ((ack(4, E), "ack"), (reset_timeout(8), "reset"))] == [
         True,
@@ -62,18 +62,18 @@ async def test_in_a_full_store_only_a_request_that_changed_something_is_remember
 async def test_a_batch_in_a_full_store_that_changed_something_remembers_what_was_refused(
     call: Caller, parts: Components, set_full: Callable[[bool], None]
 ) -> None:
-    await call.words(init(4, E), init(8, spout_task="orders"))
+    await call.states(init(4, E), init(8, spout_task="orders"))
     set_full(True)
     ops = (ack(4, E), init(12, E), init(16))
-    assert await call.words(*ops, key="k") == ["acked", "store_full", "store_full"]
+    assert await call.states(*ops, key="k") == ["acked", "store_full", "store_full"]
     set_full(False)
     await forget_outcomes(parts)
-    assert await call.words(*ops, key="k") == ["duplicate", REFUSED, REFUSED]
+    assert await call.states(*ops, key="k") == ["duplicate", REFUSED, REFUSED]
     assert (await call.root(12))["code"] == "unknown_root"
 
 
 async def test_what_was_refused_is_forgotten_with_the_request(capped: Caller, parts: Components) -> None:
-    await capped.words(init(4, E), init(8, E), key="k")
+    await capped.states(init(4, E), init(8, E), key="k")
     [bits] = await find(parts, "acker:{capped/0}:*:n[01]:*")
     [hashes] = await find(parts, "acker:{capped/0}:*:s[01]:*")
     assert bits.replace(":n", ":s") == hashes
@@ -81,7 +81,7 @@ async def test_what_was_refused_is_forgotten_with_the_request(capped: Caller, pa
 
 
 async def test_without_a_refusal_only_a_hash_is_remembered(capped: Caller, parts: Components) -> None:
-    await capped.words(init(4, E), ack(8, E), key="k")
+    await capped.states(init(4, E), ack(8, E), key="k")
     assert not await find(parts, "acker:{capped/0}:*:n[01]:*")
 
 
@@ -89,21 +89,21 @@ async def test_without_a_refusal_only_a_hash_is_remembered(capped: Caller, parts
 async def test_each_of_many_is_known_by_itself(capped: Caller, parts: Components, count: int) -> None:
     """The first and the last are applied, all between are refused; or one of one."""
     ops = [init(1, E), *(init(root, E) for root in range(2, count)), init(count)][:count]
-    first = await capped.words(*ops, key="k")
+    first = await capped.states(*ops, key="k")
     assert first == (["pending", *[REFUSED] * (count - 2), "acked"] if count > 1 else ["pending"])
     await capped.post(ack(1, E))
     await forget_outcomes(parts)
-    assert await capped.words(*ops, key="k") == ["duplicate" if word != REFUSED else REFUSED for word in first]
+    assert await capped.states(*ops, key="k") == ["duplicate" if state != REFUSED else REFUSED for state in first]
 
 
 async def test_a_batch_of_one_operation_that_was_refused_is_remembered(capped: Caller) -> None:
     """It was answered 200: its caller sends the init in a new request. A refused single init may come again."""
     await capped.post(init(4, E))
-    assert await capped.words(init(8, E), key="k") == [REFUSED]
-    assert await capped.word(init(8, E), key="k") == REFUSED
+    assert await capped.states(init(8, E), key="k") == [REFUSED]
+    assert await capped.state(init(8, E), key="k") == REFUSED
     await capped.post(ack(4, E))
-    assert await capped.words(init(8, E), key="k") == [REFUSED]
-    assert await capped.word(init(8, E), key="k") == "pending"
+    assert await capped.states(init(8, E), key="k") == [REFUSED]
+    assert await capped.state(init(8, E), key="k") == "pending"
 
 
 # Spout tasks are registered when a shard needs them.
@@ -124,23 +124,26 @@ def looked_too_early(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list
     return looked
 
 
-@pytest.mark.parametrize(("key", "word"), [(None, "duplicate"), ("k", "pending")])
+@pytest.mark.parametrize(("key", "state"), [(None, "duplicate"), ("k", "pending")])
 async def test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict(
-    call: Caller, looked_too_early: list[Any], key: str | None, word: str
+    call: Caller, looked_too_early: list[Any], key: str | None, state: str
 ) -> None:
     """The second one looks for the spout task before the first one has registered it, and is applied after it."""
     looked_too_early.append("nothing")
-    assert await call.word(init(4, E), key=key) == "pending"
+    assert await call.state(init(4, E), key=key) == "pending"
     looked_too_early.clear()
-    assert await call.word(init(4, E), key=key) == word
+    assert await call.state(init(4, E), key=key) == state
     assert len(looked_too_early) == 2, "it looked again"
 
 
 async def test_an_init_of_a_root_that_another_spout_task_has_registers_none(call: Caller) -> None:
     await call.post(init(4, E))
-    assert await call.word(init(4, E, spout_task="others")) == "conflict"
+    assert await call.state(init(4, E, spout_task="others")) == "conflict"
     assert (await call.spout("others"))["code"] == "unknown_spout"
-    assert await call.words(init(4, E, spout_task="others"), init(5, E, spout_task="others")) == ["conflict", "pending"]
+    assert await call.states(init(4, E, spout_task="others"), init(5, E, spout_task="others")) == [
+        "conflict",
+        "pending",
+    ]
     assert (await call.spout("others"))["pending"] == 1
 
 
@@ -149,17 +152,17 @@ async def test_a_question_for_spout_tasks_applies_nothing(call: Caller) -> None:
     await call.post(init(4, E, F))
     await call.post(init(8))
     assert (await call.http.delete("/v1/topologies/default/spouts/orders", params={"discard": True})).is_success
-    assert await call.words(ack(4, E), init(8)) == ["pending", "finished"]
+    assert await call.states(ack(4, E), init(8)) == ["pending", "finished"]
     assert (await call.root(4))["outstanding"] == 1
-    assert await call.words(ack(4, F), init(12, E)) == ["acked", "pending"]
+    assert await call.states(ack(4, F), init(12, E)) == ["acked", "pending"]
 
 
 async def test_in_a_full_store_no_spout_task_is_registered(call: Caller, set_full: Callable[[bool], None]) -> None:
     set_full(True)
-    assert await call.words(init(4, E), init(5, E, spout_task="others")) == ["store_full"] * 2
+    assert await call.states(init(4, E), init(5, E, spout_task="others")) == ["store_full"] * 2
     assert {(await call.spout(name))["code"] for name in ("orders", "others")} == {"unknown_spout"}
     set_full(False)
-    assert await call.words(init(4, E), init(5, E, spout_task="others")) == ["pending"] * 2
+    assert await call.states(init(4, E), init(5, E, spout_task="others")) == ["pending"] * 2
 
 
 async def test_inits_of_a_new_spout_task_are_refused_when_there_is_no_memory_for_it(
@@ -172,14 +175,14 @@ async def test_inits_of_a_new_spout_task_are_refused_when_there_is_no_memory_for
         return dict.fromkeys(names, UNREGISTERED)
 
     monkeypatch.setattr(parts.spouts, "ensure", ensure)
-    assert await call.words(ack(4, E), init(8, E, spout_task="others")) == ["pending", "store_full"]
+    assert await call.states(ack(4, E), init(8, E, spout_task="others")) == ["pending", "store_full"]
 
 
 @pytest.mark.parametrize("cap", [None, 20])
 async def test_spout_tasks_that_are_new_are_registered_once_for_all_shards(call: Caller, cap: int | None) -> None:
     await call.put(max_spout_pending=cap)
     ops = [init(root, E, spout_task=f"reader-{root % 3}") for root in range(1, 41)]
-    assert await call.words(*ops, key="k") == ["pending"] * 40
+    assert await call.states(*ops, key="k") == ["pending"] * 40
     assert [(await call.spout(f"reader-{number}"))["pending"] for number in range(3)] == [13, 14, 13]
     assert (await call.batch(*ops, key="k")).headers[IDEMPOTENCY_REPLAYED] == "true"
 
@@ -201,6 +204,6 @@ async def test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_i
         return replies
 
     monkeypatch.setattr(parts.applier, "_call_shards", forgetting)
-    assert await call.word(init(4, E)) == "pending"
+    assert await call.state(init(4, E)) == "pending"
     assert len(asked) == 4, "it asked, applied nothing, asked again, and applied it"
     assert (await call.spout())["pending"] == 1

@@ -49,13 +49,13 @@ def seen_by_fastapi(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 async def ready(call: Caller) -> Caller:
     """The default topology, cached, with a spout task and a pending root."""
-    await call.words(init(R, E, F))
+    await call.states(init(R, E, F))
     return call
 
 
 async def test_each_kind_of_operation_is_applied(ready: Caller) -> None:
-    words = [await ready.word(op) for op in (init(1, E), ack(1, E, F), reset_timeout(1), fail(1), ack(1, E))]
-    assert words == ["pending", "pending", "pending", "failed", "finished"]
+    states = [await ready.state(op) for op in (init(1, E), ack(1, E, F), reset_timeout(1), fail(1), ack(1, E))]
+    assert states == ["pending", "pending", "pending", "failed", "finished"]
 
 
 async def test_repeats_say_so(ready: Caller) -> None:
@@ -69,43 +69,43 @@ async def test_a_refusal_is_answered_as_a_problem(ready: Caller) -> None:
 
 
 async def test_an_operation_on_a_topology_that_is_not_there_is_refused(call: Caller) -> None:
-    assert await Caller(call.http, "no-such").word(ack(R, E)) == "unknown_topology"
+    assert await Caller(call.http, "no-such").state(ack(R, E)) == "unknown_topology"
 
 
 async def test_only_the_first_init_of_a_spout_task_takes_more_than_one_call(ready: Caller, parts: Components) -> None:
     with counted(parts) as trips:
-        assert await ready.word(init(1, E, spout_task="new")) == "pending"
+        assert await ready.state(init(1, E, spout_task="new")) == "pending"
         assert sum(map(len, trips.found)) > 1
     with counted(parts) as trips:
-        assert await ready.word(init(2, E, spout_task="new")) == "pending"
+        assert await ready.state(init(2, E, spout_task="new")) == "pending"
         assert sum(map(len, trips.found)) == 1
 
 
 async def test_an_init_over_a_cap_is_refused(ready: Caller) -> None:
     await ready.put(max_spout_pending=1)
-    assert await ready.word(init(1, E)) == "max_spout_pending"
-    assert await ready.word(ack(R, E, 7)) == "pending"
+    assert await ready.state(init(1, E)) == "max_spout_pending"
+    assert await ready.state(ack(R, E, 7)) == "pending"
 
 
 async def test_an_init_whose_timeout_is_beyond_the_dedupe_window_is_refused(ready: Caller) -> None:
     await ready.put(dedupe_window_ms=60_000)
-    await ready.word(init(1, E))
-    assert await ready.word(init(2, E, message_timeout_ms=60_001)) == "invalid"
-    assert await ready.word(init(2, E, message_timeout_ms=60_000)) == "pending"
+    await ready.state(init(1, E))
+    assert await ready.state(init(2, E, message_timeout_ms=60_001)) == "invalid"
+    assert await ready.state(init(2, E, message_timeout_ms=60_000)) == "pending"
 
 
 async def test_an_init_into_a_mailbox_that_was_full_is_applied_once_it_is_not(
     ready: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts.backpressure, "was_full", lambda *_: True)
-    assert await ready.word(init(1, E)) == "pending"
+    assert await ready.state(init(1, E)) == "pending"
 
 
 async def test_a_full_store_takes_acks_and_refuses_inits(
     ready: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts.backpressure, "is_store_full", True)
-    assert [await ready.word(op) for op in (init(1, E), ack(2, E), ack(R, E))] == [
+    assert [await ready.state(op) for op in (init(1, E), ack(2, E), ack(R, E))] == [
         "store_full",
         "store_full",
         "pending",
@@ -116,13 +116,13 @@ async def test_an_ack_under_a_stale_stamp_is_applied_once(ready: Caller, parts: 
     other = Components(parts.redis.url, window_ms=600_000)
     await other.registry.create_or_update("default", lambda present: present)  # type: ignore[arg-type, return-value]
     await other.close()
-    assert await ready.word(ack(R, E)) == "pending"
-    assert await ready.word(ack(R, F)) == "acked"
+    assert await ready.state(ack(R, E)) == "pending"
+    assert await ready.state(ack(R, F)) == "acked"
 
 
 async def test_a_topology_that_is_being_deleted_takes_acks_and_no_inits(ready: Caller, parts: Components) -> None:
     await parts.registry.set_deletion(await parts.registry.get("default"), Deletion.DRAINING)
-    assert [await ready.word(op) for op in (ack(R, E), init(1, E))] == ["pending", "topology_busy"]
+    assert [await ready.state(op) for op in (ack(R, E), init(1, E))] == ["pending", "topology_busy"]
 
 
 @pytest.mark.parametrize(("key", "retryable"), [(None, False), ("k", True)])
@@ -197,7 +197,7 @@ async def test_an_unexpected_error_is_logged_and_answered(
 
 
 @pytest.mark.parametrize(
-    ("headers", "word"),
+    ("headers", "state"),
     [
         ({"Content-Type": "application/json; charset=utf-8"}, "pending"),
         ({"Content-Type": "text/plain"}, "unsupported_media_type"),
@@ -208,13 +208,13 @@ async def test_an_unexpected_error_is_logged_and_answered(
         ([("Content-Type", "application/json"), ("Content-Type", "text/plain")], "pending"),
     ],
 )
-async def test_unusual_heads(ready: Caller, headers: Any, word: str) -> None:
+async def test_unusual_heads(ready: Caller, headers: Any, state: str) -> None:
     answer = (await ready.http.post(ACK, content=BODY, headers=headers)).json()
-    assert answer.get("state", answer.get("code")) == word
+    assert answer.get("state", answer.get("code")) == state
 
 
 @pytest.mark.parametrize(
-    ("path", "word"),
+    ("path", "state"),
     [
         (f"{ACK}?x=1", "invalid"),
         (f"{ACK}?", "pending"),
@@ -224,9 +224,9 @@ async def test_unusual_heads(ready: Caller, headers: Any, word: str) -> None:
         ("/v1/topologies/a/b/ack", "not_found"),
     ],
 )
-async def test_unusual_addresses(ready: Caller, path: str, word: str) -> None:
+async def test_unusual_addresses(ready: Caller, path: str, state: str) -> None:
     answer = (await ready.http.post(path, content=BODY, headers=JSON)).json()
-    assert answer.get("state", answer.get("code")) == word
+    assert answer.get("state", answer.get("code")) == state
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "HEAD", "PUT", "OPTIONS"])

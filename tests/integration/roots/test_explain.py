@@ -80,7 +80,7 @@ async def test_a_root_that_is_not_traced_shows_what_is_known_and_writes_no_key(c
     shown = await tree(call)
     assert (shown["traced"], shown["edges"], shown["truncated"]) == (False, [], False)
     assert (shown["last_component"], shown["outstanding"]) == ("split", 3)
-    await call.words(*(op for root in range(1, 200) for op in (init(root, 9), ack(root, 9, 8), fail(root))))
+    await call.states(*(op for root in range(1, 200) for op in (init(root, 9), ack(root, 9, 8), fail(root))))
     assert await kept(parts) == []
 
 
@@ -112,7 +112,7 @@ async def test_edges_of_a_root_that_timed_out_are_open(call: Caller, parts: Comp
 
 
 async def test_a_root_whose_spout_task_was_deleted_has_none(call: Caller) -> None:
-    await call.words(init(R, 1, trace=True), ack(R, 1))
+    await call.states(init(R, 1, trace=True), ack(R, 1))
     assert (await tree(call))["spout_task"] == "orders"
     deleted = await call.http.delete(f"/v1/topologies/{call.topology}/spouts/orders?discard=true")
     assert deleted.status_code == 204, deleted.text
@@ -171,7 +171,7 @@ async def test_the_trace_of_an_early_root_goes_if_its_init_does_not_ask_for_it(c
 async def test_a_share_of_the_roots_is_traced_by_their_ids_alone(call: Caller) -> None:
     await call.put(trace=0.25)
     roots = range(1, 201)
-    await call.words(*(init(root, 9) for root in roots))
+    await call.states(*(init(root, 9) for root in roots))
     traced = {root for root in roots if (await tree(call, root))["traced"]}
     assert traced == {root for root in roots if is_sampled(root, 0.25)}
     assert 20 < len(traced) < 80
@@ -231,7 +231,7 @@ async def test_a_traced_root_under_the_id_of_an_earlier_one_shows_its_own_tree(c
 async def test_a_deleted_topology_leaves_no_trace(api: httpx.AsyncClient, parts: Components) -> None:
     call = Caller(api, topology="orders")
     await call.put(trace=1, ackers=2)
-    await call.words(*(init(root, 9) for root in range(1, 50)))
+    await call.states(*(init(root, 9) for root in range(1, 50)))
     assert await kept(parts)
     assert (await api.delete("/v1/topologies/orders?force=true&discard=true")).status_code == 204
     assert await kept(parts) == []
@@ -272,7 +272,7 @@ async def total(parts: Components) -> tuple[int, int]:
 
 async def test_a_flood_of_traced_roots_stays_within_the_bound(narrow: Caller, parts: Components) -> None:
     for first in range(1, 1_000, 100):
-        await narrow.words(*(init(root, 9, 8) for root in range(first, first + 100)))
+        await narrow.states(*(init(root, 9, 8) for root in range(first, first + 100)))
     counted, taken = await total(parts)
     assert counted == taken
     assert MAX_BYTES * 0.9 < counted <= MAX_BYTES
@@ -285,25 +285,25 @@ async def test_the_traces_of_acked_roots_make_space_for_others(narrow: Caller) -
     await narrow.post(init(1, 9, 8))
     for first in range(2, 1_000, 100):
         roots = range(first, first + 100)
-        await narrow.words(*(init(root, 9) for root in roots), *(ack(root, 9) for root in roots))
+        await narrow.states(*(init(root, 9) for root in roots), *(ack(root, 9) for root in roots))
     await narrow.post(init(1_000_001, 9))
     assert (await tree(narrow, 1_000_001))["traced"]
     assert await edges(narrow, 1) == {9: (None, "orders", "open"), 8: (None, "orders", "open")}
 
 
 async def test_a_trace_that_finds_no_space_for_more_says_so(narrow: Caller) -> None:
-    assert await narrow.word(init(R, *range(1, 1_001))) == "pending"
-    await narrow.words(*(ack(R, edge, edge + 10_000) for edge in range(1, 500)))
+    assert await narrow.state(init(R, *range(1, 1_001))) == "pending"
+    await narrow.states(*(ack(R, edge, edge + 10_000) for edge in range(1, 500)))
     shown = await tree(narrow)
     assert (shown["traced"], shown["truncated"], shown["outstanding"]) == (True, True, 1_000)
 
 
 async def test_the_trace_of_one_root_is_bounded(call: Caller, parts: Components) -> None:
-    assert await call.word(init(R, *range(1, 1_001), trace=True)) == "pending"
+    assert await call.state(init(R, *range(1, 1_001), trace=True)) == "pending"
     for step in range(3):
         first = 1 + 1_000 * step
         acks = [ack(R, edge, edge + 1_000, component="c" * 128) for edge in range(first, first + 1_000)]
-        assert set(await call.words(*acks)) == {"pending"}
+        assert set(await call.states(*acks)) == {"pending"}
     (key,) = await find(parts, "*:cut:*")
     assert 262_144 * 0.99 < await at(parts, "STRLEN", key) <= 262_144
     assert (await tree(call))["truncated"]
@@ -311,15 +311,15 @@ async def test_the_trace_of_one_root_is_bounded(call: Caller, parts: Components)
 
 async def test_entries_behind_missing_ones_are_not_added(narrow: Caller, parts: Components) -> None:
     """The long entry has no space, a short one behind it would have."""
-    await narrow.words(init(R, 1))
-    await narrow.words(*(init(root, 9) for root in range(1_000, 1_100)))
+    await narrow.states(init(R, 1))
+    await narrow.states(*(init(root, 9) for root in range(1_000, 1_100)))
     last = 1
     while not (await tree(narrow))["truncated"]:
-        await narrow.words(ack(R, last, last + 1, component="c" * 100))
+        await narrow.states(ack(R, last, last + 1, component="c" * 100))
         last += 1
     (key,) = [key for key in await kept(parts) if key.encode(errors="surrogateescape").endswith(bytes([R]))]
     before, taken = await edges(narrow), await at(parts, "STRLEN", key)
-    await narrow.words(ack(R, last, last + 1))
+    await narrow.states(ack(R, last, last + 1))
     assert (await edges(narrow), await at(parts, "STRLEN", key)) == (before, taken)
     assert len(before) < last
     counted, taken = await total(parts)
@@ -327,68 +327,68 @@ async def test_entries_behind_missing_ones_are_not_added(narrow: Caller, parts: 
 
 
 async def test_the_trace_of_a_root_that_is_acked_makes_space_in_the_same_call(narrow: Caller) -> None:
-    await narrow.words(*(init(root, 9) for root in range(1_000, 1_100)))
-    await narrow.words(init(R, 9), ack(1_000, 9), init(R + 1, 9))
+    await narrow.states(*(init(root, 9) for root in range(1_000, 1_100)))
+    await narrow.states(init(R, 9), ack(1_000, 9), init(R + 1, 9))
     assert [(await tree(narrow, root))["traced"] for root in (R, R + 1, 1_000)] == [False, True, False]
 
 
 async def test_a_trace_that_begins_anew_is_counted_once(narrow: Caller, parts: Components) -> None:
-    await narrow.words(init(R, *range(1, 101)), fail(R))
+    await narrow.states(init(R, *range(1, 101)), fail(R))
     await forget_outcomes(parts)
-    await narrow.words(init(R, 2))
+    await narrow.states(init(R, 2))
     counted, taken = await total(parts)
     assert counted == taken == 2 * STEP + ROOT_COST
 
 
 async def test_a_trace_grows_in_steps_as_it_is_counted(narrow: Caller, parts: Components) -> None:
-    await narrow.word(init(R, 1))
+    await narrow.state(init(R, 1))
     for edge in range(1, 101):
-        assert await narrow.word(ack(R, edge, edge + 1)) == "pending"
+        assert await narrow.state(ack(R, edge, edge + 1)) == "pending"
         counted, taken = await total(parts)
         assert counted == taken
     assert counted > STEP * 4
 
 
 async def test_a_cut_trace_keeps_its_time_to_live(narrow: Caller, parts: Components) -> None:
-    await narrow.word(init(R, *range(1, 1_001)))
-    await narrow.words(*(ack(R, edge, edge + 10_000) for edge in range(1, 500)))
+    await narrow.state(init(R, *range(1, 1_001)))
+    await narrow.states(*(ack(R, edge, edge + 10_000) for edge in range(1, 500)))
     (key,) = await find(parts, "*:cut:*")
     assert await at(parts, "PTTL", key) > TTL_MS
-    await narrow.word(fail(R))
+    await narrow.state(fail(R))
     assert TTL_MS / 2 < await at(parts, "PTTL", key) <= TTL_MS
 
 
 async def test_a_trace_that_grew_gives_its_space_back(narrow: Caller, parts: Components) -> None:
-    await narrow.word(init(R, 1))
+    await narrow.state(init(R, 1))
     for edge in range(1, 101):
-        await narrow.word(ack(R, edge, edge + 1))
-    await narrow.word(ack(R, 101))
+        await narrow.state(ack(R, edge, edge + 1))
+    await narrow.state(ack(R, 101))
     for root in range(1, 20):
-        await narrow.word(init(root, 9))
+        await narrow.state(init(root, 9))
     assert not (await tree(narrow))["traced"]
     counted, taken = await total(parts)
     assert counted == taken
 
 
 async def test_a_root_without_space_does_not_show_the_tree_of_an_earlier_one(narrow: Caller, parts: Components) -> None:
-    await narrow.words(init(R, 1), fail(R))
-    await narrow.words(*(init(root, 9) for root in range(1_000, 1_100)))
+    await narrow.states(init(R, 1), fail(R))
+    await narrow.states(*(init(root, 9) for root in range(1_000, 1_100)))
     await forget_outcomes(parts)
-    assert await narrow.words(init(R, 2), fail(R)) == ["pending", "failed"]
+    assert await narrow.states(init(R, 2), fail(R)) == ["pending", "failed"]
     assert not (await tree(narrow))["traced"]
 
 
 async def test_a_full_store_keeps_no_more_of_traces(narrow: Caller, parts: Components) -> None:
-    await narrow.words(init(R, 9, 8), init(1, 9))
+    await narrow.states(init(R, 9, 8), init(1, 9))
     before = await edges(narrow)
     await everywhere(parts, "CONFIG", "SET", "maxmemory", 1_000_000)
     try:
-        assert await narrow.words(ack(R, 9, 7), ack(1, 9)) == ["pending", "acked"]
+        assert await narrow.states(ack(R, 9, 7), ack(1, 9)) == ["pending", "acked"]
         shown = await tree(narrow)
     finally:
         await everywhere(parts, "CONFIG", "SET", "maxmemory", 0)
     assert (shown["traced"], shown["truncated"]) == (True, True)
-    await narrow.words(ack(R, 8, 6))
+    await narrow.states(ack(R, 8, 6))
     assert await edges(narrow) == before
     assert sorted(key.rsplit(":", 2)[-2] for key in await find(parts, "*:cut:*")) == ["cut", "cut"]
 
@@ -396,7 +396,7 @@ async def test_a_full_store_keeps_no_more_of_traces(narrow: Caller, parts: Compo
 async def test_all_that_is_kept_of_traces_expires(narrow: Caller, parts: Components) -> None:
     """A trace stays for its time from the deadline of its root on, or from its end."""
     timeout_ms = 40_000
-    await narrow.words(init(1, 9, message_timeout_ms=timeout_ms), init(2, 9), ack(2, 9))
+    await narrow.states(init(1, 9, message_timeout_ms=timeout_ms), init(2, 9), ack(2, 9))
     left = {key: await at(parts, "PTTL", key) for key in await kept(parts)}
     pending, ended = (next(key for key in left if f":trace:\0\0\0\0\0\0\0{chr(root)}" in key) for root in (1, 2))
     lists = {key for key in left if ":trace:" not in key}
@@ -448,7 +448,7 @@ async def test_a_trace_that_has_expired_shows_no_edges(narrow: Caller, parts: Co
 
 
 async def test_traces_whose_time_has_passed_give_their_space_back(narrow: Caller, parts: Components) -> None:
-    await narrow.words(*(init(root, 9) for root in range(1, 100)))
+    await narrow.states(*(init(root, 9) for root in range(1, 100)))
     await narrow.post(init(1_000, 9))
     assert not (await tree(narrow, 1_000))["traced"]
     taken = len(await find(parts, "*:trace:*"))
@@ -472,7 +472,7 @@ async def test_a_trace_that_began_long_ago_stays_until_its_time_has_passed(narro
     for root_id in await at(parts, "ZRANGE", traces, 0, -1):
         await at(parts, "ZADD", traces, 0, root_id)
     await narrow.post(ack(R, 9, 8))
-    await narrow.words(*(init(root, 9) for root in range(1_000, 1_100)))
+    await narrow.states(*(init(root, 9) for root in range(1_000, 1_100)))
     assert await edges(narrow) == {9: (None, "orders", "acked"), 8: (9, None, "open")}
     assert await at(parts, "ZCOUNT", traces, "-inf", 0) == 0
 

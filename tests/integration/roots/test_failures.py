@@ -40,7 +40,7 @@ async def listed(call: Caller, **query: object) -> list[Failed]:
 
 async def time_out(parts: Components, call: Caller, roots: Sequence[int], **fields: object) -> None:
     """Let roots time out."""
-    await call.words(*[init(root, E, message_timeout_ms=100, **fields) for root in roots])
+    await call.states(*[init(root, E, message_timeout_ms=100, **fields) for root in roots])
     topology = await parts.registry.get(call.topology)
     ended = 0
 
@@ -71,7 +71,7 @@ async def test_a_root_that_failed_is_listed_with_all_that_is_known_of_it(call: C
 
 
 async def test_a_root_without_message_id_reason_and_component_is_listed_with_nulls(call: Caller) -> None:
-    await call.words(init(R, E), fail(R))
+    await call.states(init(R, E), fail(R))
     (failure,) = (await page(call))["failures"]
     assert [failure[name] for name in ("message_id", "reason", "component")] == [None] * 3
 
@@ -100,7 +100,7 @@ async def test_a_timeout_names_the_component_that_acked_last(
 ) -> None:
     await call.put(root_details=root_details)
     acks = [ack(R, E + number, E + number + 1, component=it) for number, it in enumerate(components)]
-    await call.words(init(R, E, message_timeout_ms=100), *acks)
+    await call.states(init(R, E, message_timeout_ms=100), *acks)
     topology = await parts.registry.get(call.topology)
 
     async def is_over() -> bool:
@@ -124,7 +124,7 @@ async def test_a_fail_by_hand_and_an_early_fail_are_listed_with_their_reasons(ca
 
 
 async def test_a_root_that_was_acked_is_not_listed_and_shows_nulls(call: Caller) -> None:
-    await call.words(init(R, E), ack(R, E))
+    await call.states(init(R, E), ack(R, E))
     assert await page(call) == {"failures": [], "cursor": None}
     root = await call.root(R)
     assert [root[name] for name in ("outcome", "reason", "component", "at_ms")] == ["acked", None, None, None]
@@ -132,19 +132,19 @@ async def test_a_root_that_was_acked_is_not_listed_and_shows_nulls(call: Caller)
 
 async def test_a_repeated_fail_is_listed_once(call: Caller) -> None:
     for _ in range(2):
-        await call.words(init(R, E), fail(R, reason="once"), key="k")
+        await call.states(init(R, E), fail(R, reason="once"), key="k")
     await call.post(fail(R, reason="twice"))
     assert await listed(call) == [(R, "failed")]
 
 
 async def test_a_root_id_that_is_used_again_shows_its_newest_failure(call: Caller, parts: Components) -> None:
-    await call.words(init(R, E), fail(R, reason="first"))
+    await call.states(init(R, E), fail(R, reason="first"))
     topology = await parts.registry.get("default")
     layout = topology.layout
     bucket = layout.bucket_of(R).to_bytes(4, "big").decode(errors="surrogateescape")
     key = f"{topology.shards[layout.shard_of(R)]}:{topology.incarnation}:r{bucket}"
     await at(parts, "HDEL", key.encode(errors="surrogateescape"), R.to_bytes(8, "big"))
-    await call.words(init(R, E), fail(R, reason="second"))
+    await call.states(init(R, E), fail(R, reason="second"))
     assert (await call.root(R))["reason"] == "second"
 
 
@@ -152,10 +152,10 @@ async def test_a_root_id_that_is_used_again_shows_its_newest_failure(call: Calle
 async def test_an_id_within_a_text_is_no_root(single: Caller, field: str) -> None:
     text = "abcdefgh"
     root = int.from_bytes(text.encode(), "big")
-    await single.words(init(root, E), fail(root, reason="its own"))
+    await single.states(init(root, E), fail(root, reason="its own"))
     texts = {"reason": "another's", field: text}
     message_id = texts.pop("message_id", None)
-    await single.words(init(R, E, message_id=message_id), fail(R, **texts))
+    await single.states(init(R, E, message_id=message_id), fail(R, **texts))
     assert (await single.root(root))["reason"] == "its own"
     assert (await single.root(R))["reason"] == texts["reason"]
 
@@ -163,7 +163,7 @@ async def test_an_id_within_a_text_is_no_root(single: Caller, field: str) -> Non
 async def test_pages_list_every_failure_once_newest_first(call: Caller) -> None:
     await call.put(ackers=4)
     for first in range(1, 201, 10):
-        await call.words(*[op for root in range(first, first + 10) for op in (init(root, E), fail(root))])
+        await call.states(*[op for root in range(first, first + 10) for op in (init(root, E), fail(root))])
     whole = (await page(call, limit=1_000))["failures"]
     times = [failure["at_ms"] for failure in whole]
     assert times == sorted(times, reverse=True)
@@ -172,16 +172,16 @@ async def test_pages_list_every_failure_once_newest_first(call: Caller) -> None:
 
 
 async def test_failures_that_are_written_between_two_pages_do_not_move_the_next_page(call: Caller) -> None:
-    await call.words(*[op for root in range(1, 21) for op in (init(root, E), fail(root))])
+    await call.states(*[op for root in range(1, 21) for op in (init(root, E), fail(root))])
     first = await page(call, limit=5)
-    await call.words(*[op for root in range(21, 41) for op in (init(root, E), fail(root))])
+    await call.states(*[op for root in range(21, 41) for op in (init(root, E), fail(root))])
     second = await page(call, limit=1_000, after=first["cursor"])
     roots = [int(failure["root_id"], 16) for failure in (*first["failures"], *second["failures"])]
     assert sorted(roots) == list(range(1, 21))
 
 
 async def test_filters_leave_out_all_others(call: Caller, parts: Components) -> None:
-    await call.words(init(1, E), fail(1, component="price"), init(2, E, spout_task="late"), fail(2, component="count"))
+    await call.states(init(1, E), fail(1, component="price"), init(2, E, spout_task="late"), fail(2, component="count"))
     await time_out(parts, call, [3], spout_task="late")
     assert await listed(call, outcome="timed_out") == [(3, "timed_out")]
     assert sorted(await listed(call, outcome="failed", limit=1)) == [(1, "failed"), (2, "failed")]
@@ -197,7 +197,7 @@ async def test_what_is_no_filter_is_refused(call: Caller, query: Document) -> No
 
 
 async def test_the_cursor_of_pending_roots_is_refused(call: Caller) -> None:
-    await call.words(*[init(root, E) for root in range(1, 9)])
+    await call.states(*[init(root, E) for root in range(1, 9)])
     other = (await call.roots(limit=1))["cursor"]
     assert "another list" in (await page(call, after=other))["detail"]
 
@@ -215,7 +215,7 @@ async def small(call: Caller, monkeypatch: pytest.MonkeyPatch) -> Caller:
 async def test_the_list_keeps_the_newest_failures_of_each_shard(small: Caller, parts: Components, at_once: int) -> None:
     for first in range(1, 201, at_once):
         ops = [op for root in range(first, min(first + at_once, 201)) for op in (init(root, E), fail(root))]
-        assert {*(await small.words(*ops))} == {"pending", "failed"}
+        assert {*(await small.states(*ops))} == {"pending", "failed"}
     topology = await parts.registry.get("small")
     by_shard: list[list[int]] = [[], []]
     for root, _ in await listed(small, limit=3):
@@ -230,7 +230,7 @@ async def test_the_list_keeps_the_newest_failures_of_each_shard(small: Caller, p
 
 async def test_a_failure_that_left_the_list_shows_only_its_outcome(small: Caller) -> None:
     for root in range(1, 201):
-        await small.words(init(root, E), fail(root, reason="full"))
+        await small.states(init(root, E), fail(root, reason="full"))
     kept = {root for root, _ in await listed(small)}
     assert (await small.root(min(kept)))["reason"] == "full"
     gone = await small.root(1)
@@ -239,7 +239,7 @@ async def test_a_failure_that_left_the_list_shows_only_its_outcome(small: Caller
 
 
 async def test_a_wave_of_timeouts_is_listed_as_far_as_the_list_goes(small: Caller, parts: Components) -> None:
-    await small.words(init(999, E), fail(999))
+    await small.states(init(999, E), fail(999))
     await time_out(parts, small, range(1, 301))
     found = await listed(small)
     assert len(found) == 40
@@ -249,8 +249,8 @@ async def test_a_wave_of_timeouts_is_listed_as_far_as_the_list_goes(small: Calle
 @pytest.mark.parametrize("wave", [200, 201, 202])
 async def test_a_wave_leaves_nothing_of_what_it_replaces(small: Caller, wave: int) -> None:
     for first in range(1, 101, 10):
-        await small.words(*[op for root in range(first, first + 10) for op in (init(root, E), fail(root))])
-    await small.words(*[op for root in range(1001, 1001 + wave) for op in (init(root, E), fail(root))])
+        await small.states(*[op for root in range(first, first + 10) for op in (init(root, E), fail(root))])
+    await small.states(*[op for root in range(1001, 1001 + wave) for op in (init(root, E), fail(root))])
     found = [root for root, _ in await listed(small)]
     assert len({*found}) == len(found) == 40
     assert min(found) > 1000
@@ -259,7 +259,7 @@ async def test_a_wave_leaves_nothing_of_what_it_replaces(small: Caller, wave: in
 
 async def test_failures_beyond_the_list_are_not_written(small: Caller, parts: Components) -> None:
     before = await command_counts(parts)
-    await small.words(*[op for root in range(1, 201) for op in (init(root, E), fail(root))])
+    await small.states(*[op for root in range(1, 201) for op in (init(root, E), fail(root))])
     after = await command_counts(parts)
     assert len(await listed(small)) == 40
     written = [after.get(command, 0) - before.get(command, 0) for command in ("set", "append")]
@@ -268,7 +268,7 @@ async def test_failures_beyond_the_list_are_not_written(small: Caller, parts: Co
 
 async def test_the_list_takes_few_keys_which_end_a_day_after_the_last_write(small: Caller, parts: Components) -> None:
     for root in range(1, 101):
-        await small.words(init(root, E), fail(root))
+        await small.states(init(root, E), fail(root))
     found = await find(parts, "*small*:failures*")
     assert 9 <= len(found) <= 18
     for key in found:
@@ -276,17 +276,17 @@ async def test_the_list_takes_few_keys_which_end_a_day_after_the_last_write(smal
 
 
 async def test_a_list_that_ended_leaves_an_empty_one_and_begins_again(call: Caller, parts: Components) -> None:
-    await call.words(*[op for root in range(1, 9) for op in (init(root, E), fail(root))])
+    await call.states(*[op for root in range(1, 9) for op in (init(root, E), fail(root))])
     for key in await find(parts, "*:failures*"):
         await at(parts, "DEL", key)
     assert await page(call) == {"failures": [], "cursor": None}
-    await call.words(init(9, E), fail(9))
+    await call.states(init(9, E), fail(9))
     assert await listed(call) == [(9, "failed")]
     assert (await call.root(9))["at_ms"] is not None
 
 
 async def test_a_topology_that_is_deleted_takes_its_failures_along(small: Caller, parts: Components) -> None:
-    await small.words(*[op for root in range(1, 101) for op in (init(root, E), fail(root, component="price"))])
+    await small.states(*[op for root in range(1, 101) for op in (init(root, E), fail(root, component="price"))])
     cursor = (await page(small, limit=1))["cursor"]
     await small.http.delete("/v1/topologies/small", params={"force": True, "discard": True})
     assert await find(parts, "*small*:fail*") == []
@@ -295,7 +295,7 @@ async def test_a_topology_that_is_deleted_takes_its_failures_along(small: Caller
 
 
 async def test_a_root_of_a_spout_task_that_is_gone_is_listed_without_it(call: Caller) -> None:
-    await call.words(init(R, E), fail(R))
+    await call.states(init(R, E), fail(R))
     await call.http.delete("/v1/topologies/default/spouts/orders", params={"discard": True})
     (failure,) = (await page(call))["failures"]
     assert (failure["root_id"], failure["spout_task"]) == (format_id(R), None)
@@ -309,15 +309,15 @@ async def counted(parts: Components) -> dict[str, int]:
 
 async def test_failures_of_one_request_are_counted_by_their_own_components(single: Caller, parts: Components) -> None:
     names = ["price", "pack", "price"]
-    await single.words(*[op for n, name in enumerate(names, 1) for op in (init(n, E), fail(n, component=name))])
+    await single.states(*[op for n, name in enumerate(names, 1) for op in (init(n, E), fail(n, component=name))])
     found = await counted(parts)
     assert (found["Fprice"], found["Fpack"]) == (2, 1)
 
 
 async def test_components_beyond_the_first_fifty_are_counted_together(single: Caller, parts: Components) -> None:
     for root in range(1, 61):
-        await single.words(init(root, E), fail(root, component=f"bolt-{root}"))
-    await single.words(init(61, E), fail(61, component="bolt-1"))
+        await single.states(init(root, E), fail(root, component=f"bolt-{root}"))
+    await single.states(init(61, E), fail(61, component="bolt-1"))
     found = await counted(parts)
     named = {name: times for name, times in found.items() if name.startswith("Fbolt")}
     assert named == {f"Fbolt-{number}": 2 if number == 1 else 1 for number in range(1, 51)}
@@ -325,8 +325,8 @@ async def test_components_beyond_the_first_fifty_are_counted_together(single: Ca
 
 
 async def test_a_component_is_admitted_once_for_both_outcomes(single: Caller, parts: Components) -> None:
-    await single.words(init(1, E), fail(1, component="price"))
-    await single.words(init(2, E ^ R, message_timeout_ms=100), ack(2, E, component="price"))
+    await single.states(init(1, E), fail(1, component="price"))
+    await single.states(init(2, E ^ R, message_timeout_ms=100), ack(2, E, component="price"))
     topology = await parts.registry.get(single.topology)
 
     async def is_over() -> bool:

@@ -35,16 +35,16 @@ async def seen(http: httpx.AsyncClient, expected: Rows) -> None:
 
 async def test_failures_are_counted_by_outcome_and_component(call: Caller) -> None:
     await call.put(ackers=4)
-    await call.words(*[op for root in range(1, 31) for op in (init(root, E), fail(root, component="price"))])
-    await call.words(init(31, E), fail(31, reason="no component"), init(32, E), fail(32, component="pack"))
-    await call.words(fail(32, component="price"))
+    await call.states(*[op for root in range(1, 31) for op in (init(root, E), fail(root, component="price"))])
+    await call.states(init(31, E), fail(31, reason="no component"), init(32, E), fail(32, component="pack"))
+    await call.states(fail(32, component="price"))
     counted = {("default", "failed", "price"): 30, ("default", "failed", ""): 1, ("default", "failed", "pack"): 1}
     await seen(call.http, counted)
 
 
 async def test_a_root_that_timed_out_counts_for_the_component_that_acked_last(call: Caller, parts: Components) -> None:
     await time_out(parts, call, [1])
-    await call.words(init(2, E, F, message_timeout_ms=100), ack(2, E, component="stock"))
+    await call.states(init(2, E, F, message_timeout_ms=100), ack(2, E, component="stock"))
     topology = await parts.registry.get("default")
 
     async def is_over() -> bool:
@@ -58,8 +58,8 @@ async def test_each_replica_shows_the_failures_of_all(call: Caller, parts: Compo
     other = Components(parts.redis.url, window_ms=600_000)
     transport = httpx.ASGITransport(app=make_app(other, Settings(), stopping))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-        await call.words(init(1, E), fail(1, component="price"))
-        await Caller(http).words(init(2, E), fail(2, component="price"))
+        await call.states(init(1, E), fail(1, component="price"))
+        await Caller(http).states(init(2, E), fail(2, component="price"))
         for replica in (call.http, http):
             await seen(replica, {("default", "failed", "price"): 2})
     await other.close()
@@ -70,7 +70,7 @@ async def test_components_beyond_a_bound_share_a_series(call: Caller) -> None:
     await wide.put(ackers=8)
     number = 4 * MAX_COMPONENTS
     for root in range(1, number + 1):
-        await wide.words(init(root, E), fail(root, component=f"bolt-{root}"))
+        await wide.states(init(root, E), fail(root, component=f"bolt-{root}"))
 
     async def all_counted() -> bool:
         return sum((await rows(call.http)).values()) == number

@@ -26,10 +26,10 @@ async def test_too_few_buckets_are_warned_of_once(
             (init, range(41, 42)),
             (ack, range(1, 30)),
         ):
-            await narrow.words(*[operation(root, 9) for root in roots])
+            await narrow.states(*[operation(root, 9) for root in roots])
             await parts.monitor.refresh()
             warned.append(len(caplog.records))
-        await narrow.words(*[init(root, 9) for root in range(50, 80)])
+        await narrow.states(*[init(root, 9) for root in range(50, 80)])
         await parts.monitor.refresh()
     assert (warned, len(caplog.records)) == ([0, 1, 1, 1], 2)
     assert "topology narrow keeps 40 pending roots in 4 buckets" in caplog.records[0].getMessage()

@@ -32,7 +32,7 @@ async def topologies(call: Caller) -> list[Caller]:
     callers = [Caller(call.http, name) for name in NAMES]
     for caller in callers:
         await caller.put(ackers=2, message_timeout_ms=WEEK_MS)
-        await caller.words(*[init(root, 9) for root in (1, 2)])
+        await caller.states(*[init(root, 9) for root in (1, 2)])
     return callers
 
 
@@ -82,8 +82,8 @@ async def test_only_a_shard_in_which_something_is_due_is_ticked(
     trips.clear()
     await tick(task)
     assert [trip for trip in trips.found if "acker_tick_v1" in trip] == [("acker_tick_v1",)]
-    assert await topologies[1].told() == [(3, "timed_out")]
-    assert [await caller.told() for caller in topologies[::2]] == [[], []]
+    assert await topologies[1].outcomes() == [(3, "timed_out")]
+    assert [await caller.outcomes() for caller in topologies[::2]] == [[], []]
 
 
 async def test_a_topology_that_is_new_is_ticked_at_once(parts: Components, call: Caller, task: RootExpiryTask) -> None:
@@ -93,7 +93,7 @@ async def test_a_topology_that_is_new_is_ticked_at_once(parts: Components, call:
     await overdue(parts, late, 3)
     parts.registry.evict("late")  # as if another replica had made it
     await tick(task)
-    assert await late.told() == [(3, "timed_out")]
+    assert await late.outcomes() == [(3, "timed_out")]
 
 
 async def test_a_worker_shows_that_it_lives(parts: Components, task: RootExpiryTask) -> None:
@@ -123,7 +123,7 @@ async def test_what_cannot_be_looked_at_together_is_looked_at_apart(
     monkeypatch.setattr(parts.expiry, "find_due", fails)
     await overdue(parts, topologies[0], 3)
     await tick(task)
-    assert await topologies[0].told() == [(3, "timed_out")]
+    assert await topologies[0].outcomes() == [(3, "timed_out")]
     assert await parts.expiry.worker_seen()
 
 
@@ -183,7 +183,7 @@ async def test_a_mailbox_that_is_full_is_found_in_whatever_topology(
     parts: Components, topologies: list[Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts.backpressure, "_mailbox_max", 3)
-    await topologies[1].words(*[operation for root in range(10, 13) for operation in (init(root, 9), ack(root, 9))])
+    await topologies[1].states(*[operation for root in range(10, 13) for operation in (init(root, 9), ack(root, 9))])
     found = {caller.topology: await parts.registry.get(caller.topology) for caller in topologies}
     await parts.backpressure.refresh()
     assert [parts.backpressure.was_full(found[name], 0) for name in NAMES] == [False, True, False]
@@ -203,7 +203,7 @@ async def test_a_topology_that_another_replica_made_again_is_counted_as_it_is_no
         "two", lambda present: replace(present or TopologyConfig(), retention_ms=1_000)
     )
     await other.close()
-    await topologies[1].words(init(10, 9), ack(10, 9))
+    await topologies[1].states(init(10, 9), ack(10, 9))
     parts.registry._cache["two"] = before
     await at(parts, "SET", before.shards[0], before.stamp.text)  # the other shard has the new one
     assert before.name not in await parts.stats.read_all_stored([before])

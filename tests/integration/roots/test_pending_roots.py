@@ -32,8 +32,8 @@ def ids(page: Document) -> list[int]:
 
 
 async def emit(call: Caller, roots: Iterable[int], **fields: object) -> None:
-    words = await call.words(*(init(root, E, **fields) for root in roots))
-    assert set(words) == {"pending"}
+    states = await call.states(*(init(root, E, **fields) for root in roots))
+    assert set(states) == {"pending"}
 
 
 async def small_topology(parts: Components, call: Caller, *, ackers: int, buckets: int) -> Caller:
@@ -65,7 +65,7 @@ async def test_a_root_is_listed_as_it_is_read(call: Caller) -> None:
 
 
 async def test_only_pending_roots_are_listed(call: Caller) -> None:
-    await call.words(init(1, E), init(2, E), ack(2, E), init(3, E), fail(3), ack(4, E), fail(5))
+    await call.states(init(1, E), init(2, E), ack(2, E), init(3, E), fail(3), ack(4, E), fail(5))
     assert ids(await call.roots()) == [1]
 
 
@@ -117,7 +117,7 @@ async def test_roots_that_stay_are_all_listed_while_others_come_and_go(parts: Co
         if page["cursor"] is None:
             break
         cursor = {"cursor": page["cursor"]}
-        await call.words(*(ack(root, E) for root in range(1 + step * 5, 6 + step * 5)))
+        await call.states(*(ack(root, E) for root in range(1 + step * 5, 6 + step * 5)))
         await emit(call, range(1_000 + step * 5, 1_005 + step * 5), message_timeout_ms=60_000 + step)
         step += 1
         assert step < 200, "the list has to end"

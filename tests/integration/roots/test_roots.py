@@ -88,7 +88,7 @@ async def test_a_wait_ends_with_the_root_as_it_stands_when_its_time_is_over(call
 
 
 async def test_all_who_wait_are_answered_and_others_wait_on(call: Caller, parts: Components) -> None:
-    await call.words(init(R, E), init(R + 1, E))
+    await call.states(init(R, E), init(R + 1, E))
     answers = [await waiting(parts, call) for _ in range(3)]
     other = await waiting(parts, call, R + 1)
     await call.post(ack(R, E))
@@ -120,7 +120,7 @@ async def test_a_wait_ends_when_the_topology_goes(call: Caller, parts: Component
 async def test_all_roots_that_are_waited_for_are_looked_at_together(
     call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await call.words(*(init(root, E) for root in range(1, 41)))
+    await call.states(*(init(root, E) for root in range(1, 41)))
     answers = [await waiting(parts, call, root) for root in range(1, 41)]
     looks: list[int] = []
     execute_each = parts.redis.execute_each
@@ -137,12 +137,12 @@ async def test_all_roots_that_are_waited_for_are_looked_at_together(
 
     await eventually(looked)
     assert set(looks) == {40 * 12}, "twelve bytes a root"
-    await call.words(*(ack(root, E) for root in range(1, 41)))
+    await call.states(*(ack(root, E) for root in range(1, 41)))
     assert {answer["state"] for answer in await soon(asyncio.gather(*answers))} == {"finished"}
 
 
 async def test_a_look_finds_the_roots_that_are_over_and_no_others(call: Caller, parts: Components) -> None:
-    await call.words(init(1, E), ack(2, E), init(3), init(4, E), fail(4))
+    await call.states(init(1, E), ack(2, E), init(3), init(4, E), fail(4))
     topology = await parts.registry.get("default")
     assert sorted(await parts.root_notifier._find_finished(topology, [1, 2, 3, 4, 5])) == [3, 4, 5]
 
@@ -184,8 +184,8 @@ async def test_a_fail_by_hand_is_told_as_forced(call: Caller) -> None:
     await call.post(init(R, E, message_id="42"))
     assert await call.force_fail(R, reason="stuck") == {"root_id": format_id(R), "state": "failed"}
     (done,) = (await call.completions())["completions"]
-    told = (done["outcome"], done["reason"], done["component"], done["message_id"])
-    assert told == ("failed", "forced: stuck", None, "42")
+    outcomes = (done["outcome"], done["reason"], done["component"], done["message_id"])
+    assert outcomes == ("failed", "forced: stuck", None, "42")
     details = {"outcome": "failed", "reason": "forced: stuck", "at_ms": done["at_ms"]}
     assert await call.root(R) == ACKED | details
     assert (await call.spout())["pending"] == 0
@@ -202,14 +202,14 @@ async def test_a_fail_by_hand_needs_no_reason(call: Caller, body: dict[str, Docu
 async def test_an_early_root_that_was_failed_by_hand_fails_at_its_init(call: Caller) -> None:
     await call.post(ack(R, E))
     assert (await call.force_fail(R, reason="stuck"))["state"] == "early"
-    assert await call.word(init(R, E)) == "failed"
+    assert await call.state(init(R, E)) == "failed"
     assert [done["reason"] for done in (await call.completions())["completions"]] == ["forced: stuck"]
 
 
 async def test_a_root_that_is_over_stays_as_it_ended(call: Caller) -> None:
     await call.post(init(R))
     assert await call.force_fail(R) == ENDED
-    assert await call.told() == [(R, "acked")]
+    assert await call.outcomes() == [(R, "acked")]
 
 
 async def test_a_root_that_nobody_knows_stays_unknown(call: Caller, parts: Components) -> None:

@@ -43,7 +43,7 @@ async def many(parts: Components, call: Caller, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(expiry, "RECORDS", 8)
     wide = Caller(call.http, "wide")
     await wide.put(ackers=5)
-    await wide.words(*[init(root, 9, message_timeout_ms=100) for root in range(1, 60)])
+    await wide.states(*[init(root, 9, message_timeout_ms=100) for root in range(1, 60)])
     await overdue(parts, wide, 60)
     return await parts.registry.get("wide")
 
@@ -81,8 +81,8 @@ async def test_two_workers_end_each_root_once(parts: Components, call: Caller, m
     )
     await other.close()
     assert sum(ended) == 60
-    told = await Caller(call.http, "wide").told(limit=1_000)
-    assert sorted(told) == [(root, "timed_out") for root in range(1, 61)]
+    outcomes = await Caller(call.http, "wide").outcomes(limit=1_000)
+    assert sorted(outcomes) == [(root, "timed_out") for root in range(1, 61)]
 
 
 async def test_a_shard_that_does_not_answer_keeps_no_other_from_its_tick(

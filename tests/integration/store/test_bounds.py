@@ -66,7 +66,7 @@ def longest(root: int) -> list[Document]:
 
 async def test_the_list_of_failures_is_bounded(wide: Caller, parts: Components) -> None:
     for root in in_first_shard(300):
-        assert await wide.words(*longest(root)) == ["pending", "failed"]
+        assert await wide.states(*longest(root)) == ["pending", "failed"]
     assert await taken(parts, "acker:{wide/0}:*:failures?") * SHARDS <= bound("list of failures")
 
 
@@ -75,8 +75,8 @@ async def test_names_and_counts_of_components_are_bounded(wide: Caller, parts: C
     await wide.post(init(root, E))
     for n, other in enumerate(others):
         name = f"{n:0>128}"
-        assert await wide.words(ack(root, 2 * n + 2, component=name)) == ["pending"]
-        await wide.words(init(other, E), fail(other, component=name))
+        assert await wide.states(ack(root, 2 * n + 2, component=name)) == ["pending"]
+        await wide.states(init(other, E), fail(other, component=name))
     found = await taken(parts, "acker:{wide/0}:*:names") + await taken(parts, "acker:{wide/0}:*:failed")
     assert found * SHARDS <= bound("names and counts of components")
 
@@ -121,7 +121,7 @@ async def test_message_ids_are_bounded_by_the_cap_of_pending_roots(call: Caller,
     """A root takes so many bytes for the longest one; a cap bounds how many roots of a spout task are pending."""
     capped, pending = Caller(call.http, "capped"), 200
     await capped.put(ackers=1, max_spout_pending=pending)
-    words = await capped.words(*(init(root, E, message_id=LONGEST_ID) for root in range(1, 301)))
-    assert words == ["pending"] * pending + ["max_spout_pending"] * (300 - pending)
+    states = await capped.states(*(init(root, E, message_id=LONGEST_ID) for root in range(1, 301)))
+    assert states == ["pending"] * pending + ["max_spout_pending"] * (300 - pending)
     per_root = bound("message ids, for 10,000 roots that may be pending") / 10_000
     assert await taken(parts, "acker:{capped/0}:*:x*") <= pending * per_root

@@ -43,7 +43,7 @@ async def pair(urls: tuple[str, str], request: pytest.FixtureRequest) -> AsyncIt
         pair = Caller(first, name), Caller(second, name)
         await pair[0].put()
         for replica in pair:
-            await replica.words(init(1), ack(2, 9))
+            await replica.states(init(1), ack(2, 9))
         yield pair
 
 
@@ -56,65 +56,65 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
 
 async def test_a_cap_is_kept_when_inits_alternate(pair: Pair) -> None:
     await pair[0].put(max_spout_pending=5)
-    words = [await pair[root % 2].word(init(root, 9)) for root in range(10, 30)]
-    assert words == ["pending"] * 5 + ["max_spout_pending"] * 15
-    assert await pair[1].word(ack(10, 9)) == "acked"
-    words = [await pair[root % 2].word(init(root, 9)) for root in range(30, 34)]
-    assert words == ["pending"] + ["max_spout_pending"] * 3
+    states = [await pair[root % 2].state(init(root, 9)) for root in range(10, 30)]
+    assert states == ["pending"] * 5 + ["max_spout_pending"] * 15
+    assert await pair[1].state(ack(10, 9)) == "acked"
+    states = [await pair[root % 2].state(init(root, 9)) for root in range(30, 34)]
+    assert states == ["pending"] + ["max_spout_pending"] * 3
 
 
 async def test_a_cap_is_never_exceeded_though_both_emit_at_once(pair: Pair) -> None:
     """Inits of batches and single ones, over all shards, at the same moment on both."""
     await pair[0].put(max_spout_pending=10)
-    words = dict[int, str]()
+    states = dict[int, str]()
 
     async def emit(replica: Caller, first: int) -> None:
         roots = range(first, first + 4)
-        words.update(zip(roots, await replica.words(*[init(root, 9) for root in roots]), strict=True))
-        words[first + 4] = await replica.word(init(first + 4, 9))
+        states.update(zip(roots, await replica.states(*[init(root, 9) for root in roots]), strict=True))
+        states[first + 4] = await replica.state(init(first + 4, 9))
 
     async with anyio.create_task_group() as group:
         for turn in range(30):
             group.start_soon(emit, pair[turn % 2], 10 + 5 * turn)
-    counted = Counter(words.values())
+    counted = Counter(states.values())
     assert counted == {"pending": 10, "max_spout_pending": 140}
     assert (await pair[0].show())["pending"] == 10
 
 
 async def test_a_cap_is_in_force_at_once_on_the_other(pair: Pair) -> None:
     """The other knows the topology as it was, without a cap."""
-    await pair[1].words(*[init(root, 9) for root in (10, 11)])
+    await pair[1].states(*[init(root, 9) for root in (10, 11)])
     await pair[0].put(max_spout_pending=2)
-    assert await pair[1].words(*[init(root, 9) for root in range(12, 20)]) == ["max_spout_pending"] * 8
+    assert await pair[1].states(*[init(root, 9) for root in range(12, 20)]) == ["max_spout_pending"] * 8
     await pair[0].put(max_spout_pending=None)
-    assert await pair[1].words(*[init(root, 9) for root in range(12, 20)]) == ["pending"] * 8
+    assert await pair[1].states(*[init(root, 9) for root in range(12, 20)]) == ["pending"] * 8
 
 
 async def test_a_message_timeout_is_in_force_at_once_on_the_other(pair: Pair) -> None:
     await pair[0].put(**SHORT)
     await pair[1].post(init(10, 9))
 
-    async def told() -> bool:
-        return (10, "timed_out") in await pair[1].told()
+    async def has_ended() -> bool:
+        return (10, "timed_out") in await pair[1].outcomes()
 
-    await eventually(told)
+    await eventually(has_ended)
 
 
 async def test_dedupe_is_in_force_at_once_on_the_other(pair: Pair) -> None:
     await pair[0].put(dedupe_window_ms=60_000)
-    words = [await pair[1].word(op) for op in (init(10, 9, 8), ack(10, 9), ack(10, 9), ack(10, 8))]
-    assert words == ["pending", "pending", "duplicate", "acked"]
+    states = [await pair[1].state(op) for op in (init(10, 9, 8), ack(10, 9), ack(10, 9), ack(10, 8))]
+    assert states == ["pending", "pending", "duplicate", "acked"]
 
 
 async def test_a_timeout_is_told_once_though_both_tick(pair: Pair) -> None:
     roots = range(100, 1_100)
-    await pair[0].words(*[init(root, 9, **SHORT) for root in roots])
+    await pair[0].states(*[init(root, 9, **SHORT) for root in roots])
     await eventually(lambda: none_pending(pair[1]))
     await pair[0].post(init(2_000, 9, **SHORT))
     await eventually(lambda: none_pending(pair[1]))
     timed_out = [(root, "timed_out") for root in (*roots, 2_000)]
     for replica in pair:
-        assert sorted(await replica.told(limit=10_000)) == [(1, "acked"), *timed_out]
+        assert sorted(await replica.outcomes(limit=10_000)) == [(1, "acked"), *timed_out]
 
 
 async def none_pending(replica: Caller) -> bool:
@@ -127,7 +127,7 @@ async def test_a_spout_task_made_on_one_is_known_on_the_other(pair: Pair) -> Non
     assert (await pair[1].http.get(address)).json()["spout_task"] == "made"
     assert (await pair[1].http.put(address)).status_code == 200
     await pair[1].post(init(10, spout_task="made"))
-    assert await pair[0].told("made") == [(10, "acked")]
+    assert await pair[0].outcomes("made") == [(10, "acked")]
 
 
 async def test_spout_tasks_made_at_once_on_both_keep_their_own_completions(pair: Pair) -> None:
@@ -139,24 +139,24 @@ async def test_spout_tasks_made_at_once_on_both_keep_their_own_completions(pair:
             group.start_soon(emit, pair[root // 10 % 2], root)
     for name in range(10):
         expected = [(root, "acked") for root in range(10, 50) if root % 10 == name]
-        assert sorted(await pair[name % 2].told(f"spout-{name}")) == expected
+        assert sorted(await pair[name % 2].outcomes(f"spout-{name}")) == expected
 
 
 async def test_a_tree_may_be_acked_on_any_replica(pair: Pair) -> None:
     ops = [init(10, 1), ack(10, 1, 2, 4), ack(10, 2), ack(10, 4, 8), ack(10, 8)]
-    words = [await pair[turn % 2].word(op) for turn, op in enumerate(ops)]
-    assert words == ["pending"] * 4 + ["acked"]
+    states = [await pair[turn % 2].state(op) for turn, op in enumerate(ops)]
+    assert states == ["pending"] * 4 + ["acked"]
 
 
 async def test_a_request_is_applied_once_though_repeated_on_the_other(pair: Pair) -> None:
     await pair[0].post(init(10, 1, 2))
     answers = [await replica.post(ack(10, 1), key="k") for replica in pair]
     assert [answer.headers.get("Idempotency-Replayed") for answer in answers] == [None, "true"]
-    assert await pair[0].word(ack(10, 2)) == "acked"
+    assert await pair[0].state(ack(10, 2)) == "acked"
 
 
 async def test_a_cursor_given_by_one_is_good_on_the_other(pair: Pair) -> None:
-    await pair[0].words(*[init(root) for root in range(10, 30)])
+    await pair[0].states(*[init(root) for root in range(10, 30)])
     read = await pair[0].completions(limit=8)
     rest = await pair[1].completions(after=read["cursor"])
     assert len(read["completions"] + rest["completions"]) == 21
@@ -167,7 +167,7 @@ async def test_a_cursor_given_by_one_is_good_on_the_other(pair: Pair) -> None:
 async def test_both_work_again_when_redis_was_emptied(pair: Pair, redis: Redis) -> None:
     both = [Caller(replica.http) for replica in pair]
     for replica in both:
-        await replica.words(init(1, 9), ack(2, 9))
+        await replica.states(init(1, 9), ack(2, 9))
     await redis.flushall()
     await redis.execute_command("FUNCTION", "FLUSH")
     for number, replica in enumerate(both):
@@ -179,7 +179,7 @@ async def test_both_work_again_when_redis_was_emptied(pair: Pair, redis: Redis) 
 
         await eventually(works)
     for replica in both:
-        assert len(await replica.told()) == 80
+        assert len(await replica.outcomes()) == 80
         assert (await replica.show())["message_timeout_ms"] == 30_000
     assert {(await replica.show())["code"] for replica in pair} == {"unknown_topology"}
     assert {(await replica.post(init(1, 9))).status_code for replica in pair} == {404}
@@ -192,10 +192,10 @@ async def test_timeouts_are_told_again_when_redis_was_emptied(pair: Pair, redis:
     async def emitted() -> bool:
         return (await first.post(init(7, 9, **SHORT), key="k")).status_code == 200
 
-    async def told() -> bool:
+    async def has_ended() -> bool:
         return (await first.http.get("/v1/topologies/default/spouts/orders/completions")).is_success and (
-            await first.told() == [(7, "timed_out")]
+            await first.outcomes() == [(7, "timed_out")]
         )
 
     await eventually(emitted)
-    await eventually(told)
+    await eventually(has_ended)

@@ -43,8 +43,8 @@ async def test_new_spout_tasks_of_a_batch_are_made_together(parts: Components, c
     call = Caller(call.http, topology=f"with-{ackers}")
     await call.put(ackers=ackers)
     before, called_before = await commands(parts), await calls(parts)
-    words = await call.words(*(init(root, 9, spout_task=f"s{root}") for root in range(1, MANY + 1)))
-    assert words == ["pending"] * MANY
+    states = await call.states(*(init(root, 9, spout_task=f"s{root}") for root in range(1, MANY + 1)))
+    assert states == ["pending"] * MANY
     assert await calls(parts) - called_before < 100
     assert await commands(parts) - before < PER_INIT * MANY  # those that an init itself takes, and few for its name
     found = (await call.http.get(f"/v1/topologies/{call.topology}/spouts")).json()["spouts"]
@@ -54,8 +54,8 @@ async def test_new_spout_tasks_of_a_batch_are_made_together(parts: Components, c
 @pytest.mark.anyio
 async def test_as_many_as_a_batch_may_have_are_made_in_one_request(parts: Components, call: Caller) -> None:
     inits = [init(root, spout_task=f"s{root}") for root in range(1, 10_001)]
-    assert set(await call.words(*inits)) == {"acked"}
-    assert [await call.told("s1"), await call.told("s10000")] == [[(1, "acked")], [(10_000, "acked")]]
+    assert set(await call.states(*inits)) == {"acked"}
+    assert [await call.outcomes("s1"), await call.outcomes("s10000")] == [[(1, "acked")], [(10_000, "acked")]]
 
 
 @pytest.mark.anyio
@@ -63,10 +63,10 @@ async def test_known_and_new_ones_may_stand_together_and_again(call: Caller) -> 
     await call.put_spout("s2", ephemeral=True)
     for first in (1, 11):
         roots = range(first, first + 10)
-        assert set(await call.words(*(init(root, 9, spout_task=f"s{root % 7}") for root in roots))) == {"pending"}
+        assert set(await call.states(*(init(root, 9, spout_task=f"s{root % 7}") for root in roots))) == {"pending"}
     assert (await call.spout("s2"))["ephemeral"] is True
-    assert set(await call.words(*(ack(root, 9) for root in range(1, 21)))) == {"acked"}
-    assert sorted(root for root, _ in await call.told("s2")) == [2, 9, 16]
+    assert set(await call.states(*(ack(root, 9) for root in range(1, 21)))) == {"acked"}
+    assert sorted(root for root, _ in await call.outcomes("s2")) == [2, 9, 16]
 
 
 @pytest.mark.anyio
@@ -89,7 +89,7 @@ async def test_the_process_answers_while_as_many_are_made(many: AckerProcess, ac
 
         async with anyio.create_task_group() as group:
             group.start_soon(look)
-            assert set(await call.words(*inits, key=key)) == {"pending"}
+            assert set(await call.states(*inits, key=key)) == {"pending"}
             done.set()
         assert longest < parsing_cpu_seconds()
 
@@ -101,7 +101,7 @@ async def test_requests_that_name_the_same_new_ones_at_once_make_each_once(parts
     async def emit(start: int) -> None:
         roots = range(start, start + len(names))
         inits = (init(root, 9, spout_task=name) for root, name in zip(roots, names, strict=True))
-        assert set(await call.words(*inits)) == {"pending"}
+        assert set(await call.states(*inits)) == {"pending"}
 
     async with anyio.create_task_group() as group:
         for start in range(1, 2_001, 200):
@@ -114,7 +114,7 @@ async def test_requests_that_name_the_same_new_ones_at_once_make_each_once(parts
 
 @pytest.mark.anyio
 async def test_names_that_a_full_store_knows_are_found_and_new_ones_refused(parts: Components, call: Caller) -> None:
-    await call.words(init(1, 9, spout_task="known"))
+    await call.states(init(1, 9, spout_task="known"))
     topology = await parts.registry.get("default")
     parts.spouts._caches.clear()
     await everywhere(parts, "CONFIG", "SET", "maxmemory", 1_000_000)

@@ -42,9 +42,9 @@ async def twins(call: Caller, parts: Components) -> list[Caller]:
 
 async def test_each_reads_its_own_completions(twins: list[Caller]) -> None:
     for number, caller in enumerate(twins, 1):
-        await caller.words(*(init(1_000 * number + root) for root in range(50)))
+        await caller.states(*(init(1_000 * number + root) for root in range(50)))
     for _ in range(20):
-        pages = await asyncio.gather(*(caller.told(limit=100) for caller in twins for _ in range(3)))
+        pages = await asyncio.gather(*(caller.outcomes(limit=100) for caller in twins for _ in range(3)))
         assert [{root // 1_000 for root, _ in page} for page in pages] == [{n} for n in (1, 2, 3, 4) for _ in range(3)]
         assert {len(page) for page in pages} == {50}
 
@@ -54,7 +54,7 @@ async def test_each_is_woken_by_its_own_completions(twins: list[Caller], parts: 
     """Either way to learn of news leads to the mailbox of the topology that has them."""
     listening, sweeping = parts.mailbox_notifier._tasks
     (sweeping if lost == "sweep" else listening).cancel()
-    polls = [asyncio.create_task(caller.told(wait_ms=60_000)) for caller in twins]
+    polls = [asyncio.create_task(caller.outcomes(wait_ms=60_000)) for caller in twins]
 
     async def all_wait() -> bool:
         return len(parts.mailbox_notifier._mailboxes) == len(twins)
@@ -82,7 +82,7 @@ async def narrow(twins: list[Caller], valkey_url: str, stopping: asyncio.Event) 
     transport = httpx.ASGITransport(app=make_app(replica, Settings(), stopping))
     async with httpx.AsyncClient(transport=transport, base_url="http://narrow.localhost") as http:
         full = Caller(http, NAMES[0])
-        await full.words(*(init(root) for root in (1, 2, 3)))
+        await full.states(*(init(root) for root in (1, 2, 3)))
         yield replica
     await replica.close()
 

@@ -86,7 +86,7 @@ def raw(bucket: int) -> str:
 
 async def plant_all(orders: Caller, parts: Components) -> list[str]:
     """Make all keys that a shard may have, with the lowest and the highest number, and return those of acked edges."""
-    await orders.words(init(1, E), init(2, E, spout_task="z"))
+    await orders.states(init(1, E), init(2, E, spout_task="z"))
     begin, topology = await base(parts), await found(parts)
     last = topology.config.buckets - 1
     planted = ["slices", *(f"{name}{raw(n)}" for name in OF_A_BUCKET for n in (0, last))]
@@ -167,7 +167,7 @@ async def test_a_topology_that_has_gone_is_not_listed(orders: Caller, parts: Com
 
 
 async def test_a_forced_deletion_drops_and_counts_what_is_early(orders: Caller, parts: Components) -> None:
-    await orders.words(ack(1, E), fail(2, reason="early"))
+    await orders.states(ack(1, E), fail(2, reason="early"))
     topology = await found(parts)
     assert await ask(parts, topology, 0, "acker_fail_all_v1", topology.settings, 2_000) == [0]
     assert (await orders.show())["counts"]["dropped"] == 2
@@ -176,7 +176,7 @@ async def test_a_forced_deletion_drops_and_counts_what_is_early(orders: Caller, 
 
 
 async def test_a_forced_deletion_takes_a_piece_a_call(orders: Caller, parts: Components) -> None:
-    await orders.words(*(init(root, E) for root in (1, 2, 3)))
+    await orders.states(*(init(root, E) for root in (1, 2, 3)))
     topology, replies = await found(parts), list[list[int]]()
     for _ in range(3):
         replies.append(await ask(parts, topology, 0, "acker_fail_all_v1", topology.settings, 1))
@@ -185,9 +185,9 @@ async def test_a_forced_deletion_takes_a_piece_a_call(orders: Caller, parts: Com
 
 
 async def test_a_replica_with_a_warm_cache_meets_a_mark(orders: Caller, other: Caller, parts: Components) -> None:
-    assert await other.word(init(1, E)) == "pending"
+    assert await other.state(init(1, E)) == "pending"
     await parts.registry.set_deletion(await found(parts), Deletion.DRAINING)
-    assert await other.word(init(2, E)) == "topology_busy"
+    assert await other.state(init(2, E)) == "topology_busy"
 
 
 @pytest.mark.parametrize("deletion", [Deletion.CHECKING, Deletion.DELETING])
@@ -200,7 +200,7 @@ async def test_a_removal_at_work_is_not_taken_over(orders: Caller, parts: Compon
 async def test_a_busy_spout_task_goes_on(orders: Caller) -> None:
     await orders.post(init(1, E))
     assert (await delete(orders, of="/spouts/orders")).json()["code"] == "spout_busy"
-    assert await orders.word(init(2, E)) == "pending"
+    assert await orders.state(init(2, E)) == "pending"
 
 
 async def test_an_index_is_never_used_again(orders: Caller, parts: Components) -> None:
@@ -225,7 +225,7 @@ async def test_a_spout_task_that_changes_keeps_its_index(orders: Caller, parts: 
 async def test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone(
     orders: Caller, parts: Components
 ) -> None:
-    await orders.words(init(1, E), init(2), init(3), init(4))
+    await orders.states(init(1, E), init(2), init(3), init(4))
     await orders.release((await orders.completions(limit=1))["cursor"])
     kept, index = ("pending", "unread", "heads", "tips", "used"), await index_of(parts, "orders")
     assert all([await field(parts, name, index) for name in kept])
@@ -236,10 +236,10 @@ async def test_a_spout_task_that_goes_leaves_nothing_but_that_its_index_is_gone(
 
 
 async def test_what_ends_under_a_removed_spout_task_leaves_nothing(orders: Caller, parts: Components) -> None:
-    await orders.words(init(1, E), init(2, E))
+    await orders.states(init(1, E), init(2, E))
     index = await index_of(parts, "orders")
     await delete(orders, of="/spouts/orders", discard=True)
-    assert await orders.words(ack(1, E), fail(2)) == ["acked", "failed"]
+    assert await orders.states(ack(1, E), fail(2)) == ["acked", "failed"]
     assert [(await orders.show())["counts"][name] for name in ("acked", "failed")] == [1, 1]
     assert [await field(parts, name, index) for name in ("pending", "unread", "tips")] == [None] * 3
     assert not await at(parts, "EXISTS", f"{await base(parts)}m{index}")

@@ -48,7 +48,7 @@ async def test_an_init_registers_its_spout_task(call: Caller) -> None:
 
 
 async def test_a_spout_task_is_shown_with_what_is_pending_and_unread(call: Caller) -> None:
-    await call.words(*[init(root, 9) for root in range(1, 11)], *[ack(root, 9) for root in range(1, 8)])
+    await call.states(*[init(root, 9) for root in range(1, 11)], *[ack(root, 9) for root in range(1, 8)])
     shown = await call.spout()
     assert min(shown["last_emit_at_ms"], shown["oldest_unread_at_ms"]) > 1_700_000_000_000
     times = {name: shown[name] for name in ("oldest_unread_at_ms", "last_emit_at_ms")}
@@ -74,11 +74,11 @@ async def test_all_spout_tasks_are_listed_by_name(call: Caller) -> None:
 
 
 async def test_spout_tasks_know_nothing_of_each_other(call: Caller) -> None:
-    await call.words(init(4, spout_task="a"), init(8, spout_task="b"), init(12, spout_task="a"))
-    assert sorted(await call.told("a")) == [(4, "acked"), (12, "acked")]
-    assert await call.told("b") == [(8, "acked")]
+    await call.states(init(4, spout_task="a"), init(8, spout_task="b"), init(12, spout_task="a"))
+    assert sorted(await call.outcomes("a")) == [(4, "acked"), (12, "acked")]
+    assert await call.outcomes("b") == [(8, "acked")]
     await call.release((await call.completions("a"))["cursor"], "a")
-    assert (await call.told("a"), await call.told("b")) == ([], [(8, "acked")])
+    assert (await call.outcomes("a"), await call.outcomes("b")) == ([], [(8, "acked")])
 
 
 async def test_a_new_spout_task_has_nothing_to_read(call: Caller) -> None:
@@ -86,7 +86,7 @@ async def test_a_new_spout_task_has_nothing_to_read(call: Caller) -> None:
     read = await call.completions()
     assert read["completions"] == []
     await call.post(init(1))
-    assert await call.told(after=read["cursor"]) == [(1, "acked")]
+    assert await call.outcomes(after=read["cursor"]) == [(1, "acked")]
 
 
 async def test_a_spout_task_can_be_made_at_once_in_a_store_that_was_emptied(call: Caller, parts: Components) -> None:
@@ -101,8 +101,8 @@ async def test_an_init_of_a_new_spout_task_is_taken_at_once_in_a_store_that_was_
 ) -> None:
     await call.post(init(1, 9))
     await flush(parts)
-    assert await call.word(init(1, 9, spout_task="new")) == "pending"
-    assert await call.word(init(2, 9)) == "pending"
+    assert await call.state(init(1, 9, spout_task="new")) == "pending"
+    assert await call.state(init(2, 9)) == "pending"
 
 
 @pytest.mark.parametrize("max_spout_pending", [None, 5])
@@ -110,9 +110,9 @@ async def test_operations_are_taken_at_once_in_a_store_that_was_emptied(
     call: Caller, parts: Components, max_spout_pending: int | None
 ) -> None:
     await call.put(max_spout_pending=max_spout_pending)
-    await call.words(*[init(root, 9) for root in range(1, 5)])
+    await call.states(*[init(root, 9) for root in range(1, 5)])
     await flush(parts)
     await everywhere(parts, "FUNCTION FLUSH")
     ops = [op for root in range(1, 9) for op in (init(root, 9), ack(root, 9))]
-    assert await call.words(*ops) == ["pending", "acked"] * 8
-    assert len(await call.told()) == 8
+    assert await call.states(*ops) == ["pending", "acked"] * 8
+    assert len(await call.outcomes()) == 8

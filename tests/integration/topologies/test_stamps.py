@@ -164,8 +164,8 @@ async def test_a_topology_is_marked_only_as_it_was_read(parts: Components) -> No
     _, first = await written(parts, "")
     _, second = await written(parts, first.decode())
     assert await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], first, "deleting") == [b"raced"]
-    word, marked, mark = await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], second, "deleting")
-    assert (word, marked, mark[:9]) == (b"ok", second[:16] + b"0000000003", b"deleting ")
+    state, marked, mark = await call_function(parts, "acker_mark_topology_v1", [TOPOLOGY], second, "deleting")
+    assert (state, marked, mark[:9]) == (b"ok", second[:16] + b"0000000003", b"deleting ")
 
 
 async def test_only_the_topology_that_was_marked_is_forgotten(parts: Components) -> None:
@@ -208,7 +208,7 @@ async def test_a_shard_that_lost_its_stamp_is_stamped_again(parts: Components, c
     topology = await parts.registry.get("default")
     for shard in topology.shards:
         await at(parts, "DEL", shard)
-    assert await call.word(ack(1, 9)) == "acked"
+    assert await call.state(ack(1, 9)) == "acked"
     assert {(await at(parts, "GET", shard)).decode() for shard in topology.shards} == {topology.stamp.text}
 
 
@@ -221,7 +221,7 @@ async def test_a_put_that_died_between_its_two_steps_holds_on_every_shard(parts:
     await died.set_deletion(marked, None)
     before = await at(parts, "GET", found.shards[1])
     await parts.registry.refresh("default")
-    assert await call.word(ack(1, 9)) == "acked"
+    assert await call.state(ack(1, 9)) == "acked"
     assert before.decode() < (await at(parts, "GET", found.shards[1])).decode()
 
 

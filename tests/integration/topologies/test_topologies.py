@@ -90,10 +90,10 @@ async def test_a_dedupe_window_of_null_follows_the_message_timeout(api: httpx.As
 
 async def test_a_window_follows_a_shorter_message_timeout_too_while_edges_are_remembered(call: Caller) -> None:
     await call.put(dedupe_window_ms=None)
-    await call.words(init(1, 7, 8), ack(1, 7))
+    await call.states(init(1, 7, 8), ack(1, 7))
     await call.put(message_timeout_ms=20_000)
     await call.put(message_timeout_ms=40_000)
-    assert await call.words(ack(1, 8), init(2, 7, 8), ack(2, 7), ack(2, 7)) == [
+    assert await call.states(ack(1, 8), init(2, 7, 8), ack(2, 7), ack(2, 7)) == [
         "acked", "pending", "pending", "duplicate"
     ]  # fmt: skip
 
@@ -103,14 +103,14 @@ async def test_under_an_automatic_window_an_init_may_last_longer_than_it(call: C
     """Alone, with a cap and without, in a batch, and packed."""
     await call.put(dedupe_window_ms=None, message_timeout_ms=60_000, max_spout_pending=cap)
     longer = {"message_timeout_ms": 3_600_000}
-    assert [await call.word(init(1, 7, 8, **longer)), await call.word(ack(1, 7))] == ["pending", "pending"]
-    assert await call.words(init(2, 7, 8, **longer), ack(2, 7), ack(2, 7)) == ["pending", "pending", "duplicate"]
+    assert [await call.state(init(1, 7, 8, **longer)), await call.state(ack(1, 7))] == ["pending", "pending"]
+    assert await call.states(init(2, 7, 8, **longer), ack(2, 7), ack(2, 7)) == ["pending", "pending", "duplicate"]
     ops = decode_batch({"ops": [init(3, 7, 8, **longer), ack(3, 7)]}, max_operations=2)
     answer = await call.http.post(
         routes.operation(call.topology, "batch"), content=encode_packed(ops), headers={"Content-Type": CONTENT_TYPE}
     )
     assert answer.json()["results"] == ["pending", "pending"]
-    assert await call.word(ack(1, 7)) == "duplicate"
+    assert await call.state(ack(1, 7)) == "duplicate"
 
 
 async def test_a_progress_timeout_of_zero_is_none(api: httpx.AsyncClient) -> None:
@@ -142,7 +142,7 @@ async def test_all_topologies_are_listed_by_name(api: httpx.AsyncClient) -> None
 
 
 async def test_a_topology_is_shown_with_its_counts(call: Caller) -> None:
-    await call.words(init(1, 9), init(2, 9, spout_task="others"), init(3, 9), ack(3, 9), init(4, 9), fail(4))
+    await call.states(init(1, 9), init(2, 9, spout_task="others"), init(3, 9), ack(3, 9), init(4, 9), fail(4))
     shown = await call.show()
     assert (shown["pending"], shown["unread"]) == (2, 2)
     assert (shown["counts"]["acked"], shown["counts"]["failed"]) == (1, 1)
@@ -152,9 +152,9 @@ async def test_topologies_know_nothing_of_each_other(call: Caller) -> None:
     other = Caller(call.http, "other")
     await other.put()
     await call.post(init(1, 9))
-    assert await other.word(ack(1, 9)) == "early"
+    assert await other.state(ack(1, 9)) == "early"
     assert (await other.root(1))["state"] == "early"
-    assert await call.word(ack(1, 9)) == "acked"
+    assert await call.state(ack(1, 9)) == "acked"
     assert (await other.spout())["code"] == "unknown_spout"
 
 
@@ -163,22 +163,22 @@ async def test_a_topology_may_have_from_none_to_128_ackers(call: Caller, ackers:
     wide = Caller(call.http, "wide")
     await wide.put(ackers=ackers)
     roots = range(1, 300)
-    await wide.words(*[init(root, 9) for root in roots], *[ack(root, 9) for root in roots])
-    assert sorted(await wide.told()) == [(root, "acked") for root in roots]
+    await wide.states(*[init(root, 9) for root in roots], *[ack(root, 9) for root in roots])
+    assert sorted(await wide.outcomes()) == [(root, "acked") for root in roots]
 
 
 async def test_a_change_of_configuration_keeps_what_is_pending_and_unread(call: Caller) -> None:
-    await call.words(init(1, 9), init(2))
+    await call.states(init(1, 9), init(2))
     await call.put(message_timeout_ms=60_000, dedupe_window_ms=60_000)
-    assert await call.word(ack(1, 9)) == "acked"
-    assert sorted(await call.told()) == [(1, "acked"), (2, "acked")]
+    assert await call.state(ack(1, 9)) == "acked"
+    assert sorted(await call.outcomes()) == [(1, "acked"), (2, "acked")]
 
 
 async def test_a_lower_cap_refuses_new_inits_and_leaves_the_pending_alone(call: Caller) -> None:
-    await call.words(*[init(root, 9) for root in (1, 2, 3)])
+    await call.states(*[init(root, 9) for root in (1, 2, 3)])
     await call.put(max_spout_pending=2)
-    assert await call.words(init(4, 9), ack(1, 9), init(5, 9)) == ["max_spout_pending", "acked", "max_spout_pending"]
-    assert await call.words(ack(2, 9), init(4, 9), init(5, 9)) == ["acked", "pending", "max_spout_pending"]
+    assert await call.states(init(4, 9), ack(1, 9), init(5, 9)) == ["max_spout_pending", "acked", "max_spout_pending"]
+    assert await call.states(ack(2, 9), init(4, 9), init(5, 9)) == ["acked", "pending", "max_spout_pending"]
 
 
 async def test_the_default_topology_gets_the_buckets_of_the_settings(valkey_url: str, parts: Components) -> None:

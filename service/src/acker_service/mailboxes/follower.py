@@ -71,8 +71,9 @@ class ReadCoalescer:
         """Take the oldest read, and as many others of its topology as fit into one round trip."""
         topology = next(iter(self._pending.values())).topology
         max_reads = max(1, CALLS_PER_ROUND_TRIP // len(topology.shards))
+        own = (topology.name, topology.stamp)
         # rule: a round trip reads from one topology, though others may have the same stamp
-        same = (key for key in self._pending if key[:2] == (topology.name, topology.stamp))
+        same = (key for key, read in self._pending.items() if (read.topology.name, read.topology.stamp) == own)
         return [self._pending.pop(key) for key in list(islice(same, max_reads))]
 
     async def _run(self, reads: list[_PendingRead]) -> None:

@@ -36,7 +36,7 @@ def outcome(kind: str, body: bytes, *, most: int = MOST, most_bytes: int = MAX_B
         decoded = decoding.decode(kind, body, max_operations=most, max_bytes=most_bytes)
     except ServiceError as problem:
         return type(problem), problem.detail, problem.extra
-    return read(decoded)  # columns of what is not lawful fail here
+    return read(decoded)  # columns of what is not valid fail here
 
 
 def reference(kind: str, body: bytes, *, most: int = MOST, most_bytes: int = MAX_BYTES) -> Outcome:
@@ -70,7 +70,7 @@ def written(ops: Sequence[Any]) -> bytes:
 
 
 @given(batches)
-def test_a_lawful_batch_is_decoded_into_columns_from_either_form(messages):
+def test_a_valid_batch_is_decoded_into_columns_from_either_form(messages):
     for kind, body in ((JSON, encode_batch(messages)), (CONTENT_TYPE, encode_packed(messages))):
         assert not is_left_to_the_reference(kind, body)
         assert outcome(kind, body) == messages
@@ -329,7 +329,7 @@ def _always_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_always_checked")
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 @pytest.mark.parametrize("name", NAMES)
-def test_the_check_of_the_shape_refuses_nothing_that_is_lawful(form, name):
+def test_the_check_of_the_shape_refuses_nothing_that_is_valid(form, name):
     for value in VALUES:
         body = written([form, form | {name: value}])
         checked, plain = reference(JSON, body), unchecked(body)
@@ -338,7 +338,7 @@ def test_the_check_of_the_shape_refuses_nothing_that_is_lawful(form, name):
 
 @pytest.mark.usefixtures("_always_checked")
 @pytest.mark.parametrize("body", TEXTS.values(), ids=TEXTS.keys())
-def test_the_check_of_the_shape_refuses_no_odd_json_that_is_lawful(body):
+def test_the_check_of_the_shape_refuses_no_odd_json_that_is_valid(body):
     checked, plain = reference(JSON, body), unchecked(body)
     assert checked == plain if isinstance(plain, list) else issubclass(checked[0], ServiceError)
 

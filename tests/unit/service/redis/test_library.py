@@ -8,14 +8,14 @@ from acker_service.redis import library
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
-ROOM = Path(str(files("acker_service.redis")))
-SERVICE = ROOM.parent
+REDIS = Path(str(files("acker_service.redis")))
+SERVICE = REDIS.parent
 REGISTERED = re.compile(r"(?:register_function|register|register_on_shard)\('(\w+)'")
 CALLED = re.compile(r'"(acker_(?:\w+_v\d+|version))"')
 
 
 def test_the_library_is_all_files_of_its_folder() -> None:
-    assert sorted(library.FILES) == sorted(path.stem for path in (ROOM / "lua").glob("*.lua"))
+    assert sorted(library.FILES) == sorted(path.stem for path in (REDIS / "lua").glob("*.lua"))
 
 
 def test_the_files_are_joined_in_the_order_that_the_first_one_states() -> None:
@@ -23,7 +23,7 @@ def test_the_files_are_joined_in_the_order_that_the_first_one_states() -> None:
     assert stated is not None
     assert re.findall(r"\w+", re.sub(r"\(.*?\)", "", stated[1])) == [*library.FILES]
     heads = [
-        library.source().index((ROOM / "lua" / f"{name}.lua").read_text(encoding="utf-8")) for name in library.FILES
+        library.source().index((REDIS / "lua" / f"{name}.lua").read_text(encoding="utf-8")) for name in library.FILES
     ]
     assert heads == sorted(heads)
 
