@@ -137,6 +137,13 @@ def test_what_is_discarded_after_an_early_answer_follows_the_largest_body():
     assert LoadLimits(max_body_bytes=1_000).max_discarded_bytes == 16_000
 
 
+@pytest.mark.parametrize(("waiting", "streams"), [(10_000, 500), (40, 2), (39, 1), (1, 1)])
+def test_one_of_twenty_requests_that_wait_and_at_least_one_may_be_a_stream_of_live_events(
+    waiting: int, streams: int
+) -> None:
+    assert LoadLimits(max_waiting=waiting).max_event_streams == streams
+
+
 class Flow(PipelineFlowControl):
     """The flow control of a connection; the test says how much of its answer is left."""
 

@@ -20,6 +20,12 @@ def test_the_life_of_a_topology_is_that_of_its_stamp() -> None:
     assert topology().incarnation == INCARNATION
 
 
+def test_topologies_of_one_incarnation_are_told_apart_by_their_names() -> None:
+    twin = replace(topology(), name="payments")
+    assert twin.incarnation == topology().incarnation
+    assert twin.id != topology().id == topology(ackers=2).id
+
+
 def test_a_topology_has_a_shard_an_acker_and_at_least_one() -> None:
     assert topology(ackers=2).shards == ["acker:{orders/0}", "acker:{orders/1}"]
     assert topology(ackers=0).shards == ["acker:{orders/0}"]
