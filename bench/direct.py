@@ -75,7 +75,7 @@ class Direct:
         return Taken(wall_s=time.perf_counter() - began, redis_s=self._server.cpu_s() - cpu)
 
     def used_memory(self) -> int:
-        """Say how many bytes Redis uses but for connections, once it has freed what was removed, in the background."""
+        """Return the bytes Redis uses but for connections, once it has freed what was removed, in the background."""
         until(lambda: self.redis.info("memory")["lazyfree_pending_objects"] == 0, "all is freed", within=60)
         memory = self.redis.info("memory")
         return int(memory["used_memory"]) - int(memory["mem_clients_normal"])

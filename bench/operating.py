@@ -91,7 +91,7 @@ def _round(sizes: Sizes, folder: Path) -> dict[str, float]:
 
 
 def _spent_s(service: Served, store: Member, sizes: Sizes) -> float:
-    """Say how many seconds of processor the service and Redis together take for trees that are sent at full speed."""
+    """Return the processor seconds that service and Redis together take for trees that are sent at full speed."""
     requests = phases(Trees(sizes.trees), "packed")
     before = service.cpu_s() + store.cpu_s()
     for phase in requests:

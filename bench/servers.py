@@ -80,7 +80,7 @@ class Member:
         return said if isinstance(said, str) else "\n".join(f"{name}:{value}" for name, value in said.items())
 
     def known(self) -> set[str]:
-        """Give the ids of the nodes of its cluster that it knows, but for those that it is still shaking hands with."""
+        """Return the ids of the nodes of its cluster that it knows, but for those it still shakes hands with."""
         nodes = self.ask("CLUSTER NODES").values()
         return {node["node_id"] for node in nodes if "handshake" not in node["flags"]}
 

@@ -57,7 +57,7 @@ class JavaProcess:
         return taken
 
     def compiling_s(self, before: dict[tuple[str, str], float]) -> float:
-        """Say how many seconds Java's compilers have taken since ``before``; what a thread that ended took is lost."""
+        """Return the seconds Java's compilers have taken since ``before``; what a thread that ended took is lost."""
         now = self.threads_s().items()
         return sum(taken - before.get(one, 0.0) for one, taken in now if one[0].startswith(COMPILERS))
 

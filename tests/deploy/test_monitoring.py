@@ -158,7 +158,7 @@ def histograms_of(query: str) -> set[str]:
 
 
 def series_of(histogram: str, kinds: dict[str, Any], *, native: bool) -> list[dict[str, str]]:
-    """Give what Prometheus has of a histogram, in one form: a hundred values a minute, half of them below a second."""
+    """Return what Prometheus has of a histogram in one form: a hundred values a minute, half below a second."""
     labels = "".join(f',{label}="acked"' for label in kinds[histogram][1])
     selected = f'namespace="acker",pod="api-0"{labels}'
     if native:

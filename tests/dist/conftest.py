@@ -9,7 +9,7 @@ from tests.dist.environments import interpreters
 
 
 def pytest_report_header() -> list[str]:
-    """Say which releases of Python are run, and which are not here."""
+    """Name which releases of Python are run, and which are not here."""
     found = interpreters()
     runs = [f"3.{minor}" for minor, python in found.items() if python]
     missing = [f"3.{minor}" for minor, python in found.items() if not python]

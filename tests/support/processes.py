@@ -27,7 +27,7 @@ def resident_kib(pid: int) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give the CPU time that a process has used. Unlike the clock, it does not depend on what else the machine does."""
+    """Return the CPU time that a process has used. Unlike the clock, it depends on nothing else the machine does."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

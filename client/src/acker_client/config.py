@@ -12,10 +12,6 @@ from acker_client.errors import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:8700"
 DEFAULT_TOPOLOGY = "default"
-CERTIFICATE_ADVICE = (
-    "Name the file of the authority that signed its certificate in SSL_CERT_FILE, and call the acker by a name that "
-    "the certificate is for"
-)
 
 FIRST_DELAY_S = 0.05
 MAX_DELAY_S = 5.0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from acker_protocol.anchors import Anchors, Headers, find_anchors, header_values
+from acker_protocol.anchors import Anchors, Headers, anchors_value, find_anchors
 from acker_protocol.anchors_signature import check_signature, write_signature
 from acker_protocol.routes import ANCHORS, ANCHORS_SIGNATURE
 
@@ -78,12 +78,14 @@ def sign(headers: Mapping[str, Any], *, secret: str | Sequence[str]) -> dict[str
         session.post(url, headers=sign(tup.headers(key="charge"), secret=SECRET))
 
     The signature holds for five minutes from now, and replaces one that they have. Of several secrets the first signs.
-    Raises `UsageError`.
+    Raises `UsageError`, and `InvalidHeader` for several anchors' headers.
     """
     keys = validate.secrets("secret", secret)
     others = {name: value for name, value in headers.items() if str(name).lower() != ANCHORS_SIGNATURE.lower()}
-    anchors = header_values(headers, ANCHORS)
-    return others | {ANCHORS_SIGNATURE: write_signature(keys, anchors[0], now_s=time.time())} if anchors else others
+    anchors = anchors_value(headers)
+    if anchors is None:
+        return others
+    return others | {ANCHORS_SIGNATURE: write_signature(keys, anchors, now_s=time.time())}
 
 
 def verify(headers: Headers, *, secret: str | Sequence[str]) -> None:

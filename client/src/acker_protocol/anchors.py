@@ -193,10 +193,19 @@ def find_anchors(headers: Headers) -> Anchors | None:
 
     Raises `InvalidHeader`, and `UsageError` for what are no headers.
     """
+    value = anchors_value(headers)
+    return None if value is None else parse_anchors(value)
+
+
+def anchors_value(headers: Headers) -> str | None:
+    """Return the value of the header of a message, None without the header.
+
+    Raises `InvalidHeader` where it is given several times, and `UsageError` for what are no headers.
+    """
     values = header_values(headers, ANCHORS)
     if len(values) > 1:
         raise InvalidHeader(f"{ANCHORS} is given {len(values)} times; a message carries it once")
-    return parse_anchors(values[0]) if values else None
+    return values[0] if values else None
 
 
 def header_values(headers: Headers, header: str) -> list[str]:

@@ -29,7 +29,7 @@ The tree of errors (code, HTTP status, whether a retry helps)::
         ├── MailboxFull            mailbox_full 429 yes
         ├── TooManyStreams         too_many_streams 429 yes
         ├── StoreFull              store_full 503 yes
-        ├── Overloaded             overloaded 503 yes
+        ├── Overloaded             overloaded 503 yes; 429 beyond the rate of a key
         └── StoreUnavailable       store_unavailable 503 yes, for a write see its docstring
 """
 

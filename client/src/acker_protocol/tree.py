@@ -237,7 +237,7 @@ def touch_progress_deadline(tree: Tree, now_ms: int) -> Tree:
 
 
 def deadline_after(tree: Tree, now_ms: int, timeout_ms: int) -> int:
-    """Give the deadline of a timeout that begins now: not before the tree's start, and within ``MAX_SPAN_MS`` of it."""
+    """Return the deadline of a timeout that begins now: not before the tree's start, at most ``MAX_SPAN_MS`` after it."""
     return tree.started_ms + min(max(now_ms + timeout_ms - tree.started_ms, 0), MAX_SPAN_MS)
 
 
@@ -248,7 +248,7 @@ def current_state(state: Tree | None) -> OperationState:
 
 
 def early_refusal(state: Tree | None, free_early: int | None) -> OperationState | None:
-    """Give the state that refuses an ack or a fail which would begin a tree where there may be no more early roots."""
+    """Return the state that refuses an ack or a fail which would begin a tree where no more may be early."""
     # rule: what would begin a tree is refused when there is no room for another early root
     return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None
 

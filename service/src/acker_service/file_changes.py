@@ -3,12 +3,12 @@
 from pathlib import Path
 
 
-def signature(*paths: Path) -> object:
+def fingerprint(*paths: Path) -> object:
     """Return a value that differs once one of the files has been written, replaced or removed."""
-    return tuple(_signature(path) for path in paths)
+    return tuple(_fingerprint(path) for path in paths)
 
 
-def _signature(path: Path) -> object:
+def _fingerprint(path: Path) -> object:
     try:
         found = path.stat()
     except OSError:

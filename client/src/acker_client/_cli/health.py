@@ -34,7 +34,7 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
 
 
 def _on_this_machine() -> str:
-    """Give the address of `acker serve` here; Kubernetes fills ACKER_PORT with a URL where a service has that name.
+    """Return the address of `acker serve` here; Kubernetes fills ACKER_PORT with a URL where a service has that name.
 
     Its certificate is for the name by which others call it, and so not checked.
     """

@@ -18,8 +18,9 @@ from uuid import uuid4
 from acker_protocol.errors import AckerError, Forbidden, ServiceError, Unauthorized, UsageError, from_document
 from acker_protocol.routes import IDEMPOTENCY_KEY
 
+from acker_client._core.responses import CERTIFICATE_ADVICE
 from acker_client._proxy import Proxy, proxy_to
-from acker_client.config import CERTIFICATE_ADVICE, Address
+from acker_client.config import Address
 from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:

@@ -13,6 +13,11 @@ from acker_client.errors import InvalidResponse
 if TYPE_CHECKING:
     from acker_client._proxy import Proxy
 
+CERTIFICATE_ADVICE = (
+    "Name the file of the authority that signed its certificate in SSL_CERT_FILE, and call the acker by a name that "
+    "the certificate is for"
+)
+
 _STATES = {state.value: state for state in OperationState}
 _ADMITTED = frozenset(state.value for state in OperationState if state not in NOT_ADMITTED)
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from acker_client._core import requests
 from acker_client._core.effects import Flow, Sleep
-from acker_client._core.responses import Failure, Response, classify
+from acker_client._core.responses import CERTIFICATE_ADVICE, Failure, Response, classify
 from acker_client._core.topology import TopologyInfo, read_topology_info
-from acker_client.config import CERTIFICATE_ADVICE
 from acker_client.errors import AckerError, RetriesExhausted
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ Json = Any
 
 
 def visibility_timeout_s(app: Any) -> float:
-    """Give the seconds after which an application's broker delivers again; 0 for one that waits for a connection's end.
+    """Return the seconds until an application's broker delivers again; 0 for one that waits for a connection's end.
 
     They are configured, or the default of kombu's transport, which nothing connects for.
     """

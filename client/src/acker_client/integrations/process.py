@@ -171,7 +171,7 @@ class ChildrenFile:
             return child
 
     def claim_ack(self, child: Anchors) -> bool:
-        """Say whether the ack of a child may be sent: only once, since without a dedupe window a second undoes it."""
+        """Return whether a child's ack may be sent: only once, since without a dedupe window a second undoes it."""
         with suppress(FileNotFoundError), self._open() as records:
             value = _value(child)
             if value in records.acked:

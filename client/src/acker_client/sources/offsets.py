@@ -54,7 +54,7 @@ class OffsetTracker:
             self._acked[offset] = True
 
     def commit_position(self) -> int | None:
-        """Give the offset to read next after a restart, behind the last one to commit; None if there is nothing new."""
+        """Return the offset to read next after a restart, behind the last one to commit; None if nothing is new."""
         while self._rest and self._acked[self._rest[0]]:
             self._done.append(self._rest.popleft())
         return self._done[-1] + 1 if self._done else None

@@ -119,7 +119,7 @@ class Acker(BaseClient):
         return Spout(task=self._own_spout_task(name), spouts=self._spouts, driver=self._driver)
 
     def shared_spout(self, name: str) -> Spout:
-        """Give the spout task of exactly this name, for processes that emit while one of them, or a webhook, reads."""
+        """Return the spout task of just this name, for processes that emit while one of them, or a webhook, reads."""
         return Spout(task=self._shared_spout_task(name), spouts=self._spouts, driver=self._driver)
 
     def receive(

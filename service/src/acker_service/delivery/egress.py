@@ -72,7 +72,7 @@ def read_networks(text: str) -> tuple[Network, ...]:
 
 
 def _literal_addresses(host: str) -> tuple[str, ...]:
-    """Give the addresses that a host spells out: an IPv6 address, IPv4 as `inet_aton` reads it (2130706433, 0x7f.1)."""
+    """Return the addresses that a host spells out: IPv6, or IPv4 as `inet_aton` reads it (2130706433, 0x7f.1)."""
     host = host.lower().removesuffix(".")
     if host == "localhost":
         return "127.0.0.1", "::1"

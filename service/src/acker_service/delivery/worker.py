@@ -51,7 +51,7 @@ class CallbackGone(Exception):
 
 
 class DeliveryWorker:
-    """Delivers to one callback as it is registered; once that changes, the supervisor starts another worker.
+    """Delivers to one callback as it is registered; once that changes, `DeliveryWorkers` starts another.
 
     Several processes may run a worker for the same spout task: the one with the lease delivers.
     """

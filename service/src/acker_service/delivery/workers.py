@@ -19,16 +19,13 @@ from acker_service.topologies.callback import CallbackStatus
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.spouts import Callbacks, Spout, SpoutRegistry
-from acker_service.topologies.topology import Deletion, Topology, TopologyId
+from acker_service.topologies.topology import Deletion, MailboxId, Topology
 
 INTERVAL_S = 1.0
 GRACE_S = 5.0
 """How long stopping workers may take to settle the batch that they are sending."""
 
 _log = logging.getLogger(__name__)
-
-Mailbox = tuple[TopologyId, int]
-"""A topology and the index of a spout task."""
 
 
 class DeliveryWorkers(PeriodicTask):
@@ -56,7 +53,7 @@ class DeliveryWorkers(PeriodicTask):
         self._webhook_client = webhook_client
         self._config = config
         self._worker_id = uuid.uuid4().hex
-        self._running: dict[Mailbox, tuple[DeliveryWorker, asyncio.Task[None]]] = {}
+        self._running: dict[MailboxId, tuple[DeliveryWorker, asyncio.Task[None]]] = {}
 
     async def select(self) -> list[str]:
         """Read all topologies again, together: a change of a callback changes its topology."""
@@ -87,7 +84,7 @@ class DeliveryWorkers(PeriodicTask):
         spouts = await self._spouts.with_callback(topology)
         return [spout for spout in spouts if spout.callback and spout.callback.state is CallbackStatus.ON]
 
-    def _start(self, mailbox: Mailbox, topology: Topology, spout: Spout) -> None:
+    def _start(self, mailbox: MailboxId, topology: Topology, spout: Spout) -> None:
         worker = self._make_worker(topology, spout)
         if worker is not None:
             self._running[mailbox] = (worker, asyncio.create_task(self._run_worker(worker)))
@@ -122,7 +119,7 @@ class DeliveryWorkers(PeriodicTask):
         except Exception:  # noqa: BLE001 - a failure with one callback must not end the delivery to others
             _log.exception("delivery for %s failed", worker.name)
 
-    async def _end(self, mailbox: Mailbox) -> None:
+    async def _end(self, mailbox: MailboxId) -> None:
         running = self._running.pop(mailbox, None)
         if running is not None:
             await cancel_and_wait(running[1])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from acker_service.background import periodically
-from acker_service.file_changes import signature
+from acker_service.file_changes import fingerprint
 
 CHECK_INTERVAL_S = 1.0
 """How often the files are checked for changes."""
@@ -60,7 +60,7 @@ class Certificate:
     def __init__(self, certificate: Path, key: Path) -> None:
         self._certificate = certificate
         self._key = key
-        self._seen = self._latest = signature(certificate, key)
+        self._seen = self._latest = fingerprint(certificate, key)
         self.context = read_context(certificate, key)
         self.is_valid = True
 
@@ -70,7 +70,7 @@ class Certificate:
         Two files are not replaced in one step: a certificate beside the key of the one before it is waited for. Files
         that cannot be used are logged once and change nothing.
         """
-        before, self._latest = self._latest, signature(self._certificate, self._key)
+        before, self._latest = self._latest, fingerprint(self._certificate, self._key)
         if self._latest == self._seen or self._latest != before:
             return
         self._seen = self._latest

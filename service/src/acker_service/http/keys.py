@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from acker_service.background import periodically
-from acker_service.file_changes import signature
+from acker_service.file_changes import fingerprint
 
 CHECK_INTERVAL_S = 1.0
 """How often the keys file is checked for changes."""
@@ -191,7 +191,7 @@ class KeysFile:
 
     def read(self) -> Keys:
         """Read the keys. Raises ``ValueError`` that names the file and all its errors."""
-        self._seen = signature(self.path)
+        self._seen = fingerprint(self.path)
         try:
             keys = parse_keys(self.path.read_bytes())
         except OSError as error:
@@ -204,7 +204,7 @@ class KeysFile:
 
     def reload_if_changed(self, install: Callable[[Keys], None]) -> None:
         """Install the keys if the file has changed; a file that cannot be read is logged once and changes nothing."""
-        if signature(self.path) == self._seen:
+        if fingerprint(self.path) == self._seen:
             return
         try:
             keys = self.read()

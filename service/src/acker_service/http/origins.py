@@ -124,7 +124,10 @@ class OriginCheck:
 
 
 def _is_of(origin: Origin | None, host: str | None) -> bool:
-    """Whether an origin has the host and the port of `Host`; a port that is left out is that of the origin's scheme."""
+    """Whether an origin has the host and the port of `Host`; a port that is left out is that of the origin's scheme.
+
+    The scheme is not compared: a proxy in front of the acker may end TLS.
+    """
     authority = None if host is None else read_authority(host)
     if origin is None or authority is None:
         return False

@@ -15,13 +15,10 @@ from acker_protocol.errors import InvalidRequest
 from acker_service.http.certificate import Certificate
 from acker_service.http.connection import EXTRA_CONNECTIONS, Connection
 from acker_service.http.problems import encode_refusal
-from acker_service.metrics.instruments import CONNECTIONS
+from acker_service.metrics.instruments import CONNECTIONS, HANDSHAKE
 
 PIECE = 65_536
 """Bytes that are encrypted or decrypted at once: OpenSSL keeps the memory of the largest piece."""
-
-HANDSHAKE = "tls"
-"""By this code handshakes that failed are counted among the refused heads."""
 
 _PLAIN_HTTP = frozenset({"HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
 """The reasons that OpenSSL gives for a request without TLS."""
@@ -207,10 +204,6 @@ class TlsConnection(asyncio.Protocol):
         self._network.close()
 
 
-def encrypted(given_above: type[Connection], given_certificate: Certificate) -> type[TlsConnection]:
+def encrypted(connection: type[Connection], certificate: Certificate) -> type[TlsConnection]:
     """Make the class of connections over TLS, with those of another class above them."""
-
-    class Encrypted(TlsConnection):
-        above, certificate = given_above, given_certificate
-
-    return Encrypted
+    return type("Encrypted", (TlsConnection,), {"above": connection, "certificate": certificate})

@@ -21,7 +21,7 @@ from acker_service.redis.errors import PermissionDenied
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import Spout
-from acker_service.topologies.topology import Topology, TopologyId
+from acker_service.topologies.topology import MailboxId, Topology, TopologyId
 
 POLL_INTERVAL_S = 1.0
 DENIED_INTERVAL_S = 60.0
@@ -32,9 +32,6 @@ KEEP_SUBSCRIBED_S = 60.0
 
 MAX_INDEXES = 1_000
 """A poll names so many mailboxes at most: Lua unpacks them."""
-
-Mailbox = tuple[TopologyId, int]
-"""A topology, and the index of a spout task."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,14 +46,14 @@ class MailboxNotifier:
         self._registry = registry
         self._shards = shards
         self._metrics = metrics
-        self._mailboxes: Wakeups[Mailbox] = Wakeups()
+        self._mailboxes: Wakeups[MailboxId] = Wakeups()
         self._topologies: dict[TopologyId, Topology] = {}
         self._last_waited: dict[TopologyId, float] = {}
         self._subscribed: set[TopologyId] = set()
         self._names: dict[bytes, str] = {}
         self._resubscribe = asyncio.Event()
-        self._last_entries: dict[Mailbox, object] = {}
-        self._hinted: set[Mailbox] = set()
+        self._last_entries: dict[MailboxId, object] = {}
+        self._hinted: set[MailboxId] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     @contextlib.contextmanager
@@ -142,12 +139,12 @@ class MailboxNotifier:
         self._last_waited = {id_: at for id_, at in self._last_waited.items() if now - at <= KEEP_SUBSCRIBED_S}
         self._topologies = {id_: topology for id_, topology in self._topologies.items() if id_ in self._last_waited}
 
-    def _count_missed(self, mailbox: Mailbox, before: Container[object], hinted: Container[object]) -> None:
+    def _count_missed(self, mailbox: MailboxId, before: Container[object], hinted: Container[object]) -> None:
         """Count new entries that came without a hint. Skip a mailbox's first poll: its entries may be old."""
         if mailbox in before and mailbox not in hinted:
             self._metrics.hints_missed.inc()
 
-    async def _read_last_entries(self, id_: TopologyId, indexes: Sequence[int]) -> dict[Mailbox, object]:
+    async def _read_last_entries(self, id_: TopologyId, indexes: Sequence[int]) -> dict[MailboxId, object]:
         """Return the newest entries of mailboxes; None where the topology is deleted, which wakes readers too."""
         found: list[object] = []
         try:

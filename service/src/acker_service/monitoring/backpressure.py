@@ -16,7 +16,7 @@ from acker_service.monitoring.snapshot import StoreMonitor, fullest, memory_rati
 from acker_service.redis.requirements import ServerRequirements
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.stats import StatsReader
-from acker_service.topologies.topology import Topology, TopologyId
+from acker_service.topologies.topology import MailboxId, Topology, TopologyId
 
 REFRESH_INTERVAL_S = 1.0
 # rule: memory is full from nine tenths on
@@ -57,7 +57,7 @@ class Backpressure:
         self._requirements = requirements
         self._mailbox_max = mailbox_max
         self._early_max_bytes = self.early_max_bytes = early_max_bytes
-        self._recently_full: set[tuple[TopologyId, int]] = set()
+        self._recently_full: set[MailboxId] = set()
         self.is_store_full = False
         self._task: asyncio.Task[None] | None = None
 
@@ -123,7 +123,7 @@ class Backpressure:
             return topology.id, await self._stats.read_stored(topology)
         return None
 
-    def _full(self, counted: Iterable[_Counted]) -> Iterator[tuple[TopologyId, int]]:
+    def _full(self, counted: Iterable[_Counted]) -> Iterator[MailboxId]:
         for topology, stored in counted:
             # rule: a mailbox is suspected from its bound on
             yield from ((topology, index) for index, count in stored.items() if count >= self._mailbox_max)

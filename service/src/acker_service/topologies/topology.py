@@ -32,6 +32,9 @@ class Deletion(StrEnum):
 TopologyId = tuple[str, str]
 """The name and the incarnation of a topology."""
 
+MailboxId = tuple[TopologyId, int]
+"""A topology, and the index of a spout task."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:

@@ -1,4 +1,4 @@
-"""The calls of the Lua library's functions, a module for each subject; the files of lua/ have the same names."""
+"""The calls of the Lua library's functions, a module for each subject."""
 
 from acker_service.redis.functions import (
     apply,

@@ -1,7 +1,7 @@
 """The functions of the library that let time pass on one shard, and end all of its roots.
 
 Each function describes a call of one Lua function (see lua/) and names what its reply holds.
-``settings`` are the packed rules of a topology (`functions.pack_settings`).
+``settings`` are the packed rules of a topology (`functions.roots.pack_settings`).
 """
 
 from dataclasses import dataclass
