@@ -101,8 +101,8 @@ coverage: $(VENV)/.dev ## Run the unit tests, and check that each pure module is
 test-all: ## Run all that has to pass before a change lands, as .ci/run does: tests/support/lanes.py has the list
 	@$(PYTHON) tests/support/lanes.py
 
-mutations: $(VENV)/.dev ## Break every rule of the state machine and the store on purpose; a test must notice each (most of an hour)
-	$(BIN)/python -m pytest -m mutations
+mutations: $(VENV)/.dev ## Break every rule of the state machine and the store on purpose; a test must notice each (most of an hour; goes on where it was stopped)
+	$(BIN)/python -m pytest -m mutations tests/model -p tests.support.resumable --numprocesses 2
 
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
 	$(BIN)/python -m pytest -m fuzz

@@ -237,7 +237,7 @@ def touch_progress_deadline(tree: Tree, now_ms: int) -> Tree:
 
 
 def deadline_after(tree: Tree, now_ms: int, timeout_ms: int) -> int:
-    """Return the deadline of a timeout that begins now: not before the tree's start, at most ``MAX_SPAN_MS`` after it."""
+    """Return the deadline of a timeout that begins now: not before the tree's start, at most ``MAX_SPAN_MS`` later."""
     return tree.started_ms + min(max(now_ms + timeout_ms - tree.started_ms, 0), MAX_SPAN_MS)
 
 
