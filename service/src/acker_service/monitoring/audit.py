@@ -60,7 +60,7 @@ class ActPage:
 
 
 class AuditTrail:
-    """Notes acts, and reads the newest of the last 30 days: at least 1,000, of which each topology has a share."""
+    """Notes acts, and reads those that are kept: at most 1,125 of the last 30 days, shared among the topologies."""
 
     def __init__(self, redis: RedisClient, metrics: AuditMetrics) -> None:
         self._redis = redis
