@@ -57,7 +57,10 @@ def series(taken: Mapping[str, Mapping[str, Iterable[float]]]) -> tuple[dict[str
 
 
 def both(line: Line, earlier: Series | None) -> tuple[Line, Line | Skipped]:
-    """Return a line, and its figure beside that of the commit; None where the commit was not measured."""
+    """Return a line, and its figure beside that of the commit.
+
+    ``earlier`` None: the commit was not measured, and the second line says why.
+    """
     what = f"{line.what}, beside {NAME}"
     if earlier is None:
         return line, Skipped(group=line.group, what=what, why=MISSING)

@@ -89,10 +89,10 @@ def sign(headers: Mapping[str, Any], *, secret: str | Sequence[str]) -> dict[str
 
 
 def verify(headers: Headers, *, secret: str | Sequence[str]) -> None:
-    """Accept the headers of an HTTP request, no iterator, if a holder of the secret has signed their anchors just now.
+    """Check that a holder of the secret signed the anchors of an HTTP request within the last five minutes.
 
-    Headers without anchors are accepted. Of several secrets any will do. Raises `InvalidSignature`, `InvalidHeader`,
-    `UsageError`.
+    Headers without anchors are accepted. Headers are read twice: give no iterator. Of several secrets any will do.
+    Raises `InvalidSignature`, `InvalidHeader`, `UsageError`.
     """
     check_signature(validate.secrets("secret", secret), headers, now_s=time.time())
 

@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
             add_help=False,
             allow_abbrev=False,
         )
-        self.color = False  # Python 3.14 would colour the help, other than typer does
+        self.color = False  # Python 3.14 would colour the help, unlike typer
         self.options = self.add_argument_group("Options")
         self.options.add_argument("--help", action="help", help="Show this message and exit.")
 

@@ -102,7 +102,7 @@ def authorize(key: Key, need: Scope, topology: str | None) -> None:
 
 
 _FIELD = re.compile(r"[A-Za-z_]{1,24}")
-"""The name of a field that is shown where it is unknown: one that somebody meant as a name, and that has no digit."""
+"""A field's name that may be shown: letters and underscores only, so no hash and no key."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 Name = Annotated[str, Field(pattern=f"^{_NAME.pattern}$")]
 ALL = "*"

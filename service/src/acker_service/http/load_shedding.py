@@ -27,7 +27,7 @@ DISCARDED_BODIES = 16
 EVENTS_PATH = "/v1/events"
 """The live events, which are always a stream."""
 EVENTS_SHARE = 20
-"""One of so many requests that may wait may be a stream of live events: each is work every second."""
+"""The share of waiting requests that may be streams of live events, 1/20: each is work every second."""
 
 _MAY_WAIT = re.compile(r"/(completions|roots/[^/]+)$")
 

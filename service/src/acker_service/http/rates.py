@@ -55,7 +55,8 @@ class Rates:
     """Holds each key to its rate, or to its part of it where so many processes share it.
 
     A request is counted when its key is known, whatever it is answered; the operations of one once they are read, and
-    so before they are applied. What is refused is not counted.
+    so before they are applied. What is refused is not counted, but a request that is refused for its operations after
+    its body was read has taken its token.
     """
 
     def __init__(self, metrics: HttpMetrics, *, parts: int = 1, clock: Callable[[], float] = time.monotonic) -> None:

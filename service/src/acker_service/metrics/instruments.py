@@ -123,7 +123,7 @@ class HttpMetrics:
         self.keys_file_valid.set(1)
         self.certificate_valid = define.gauge(
             "acker_certificate_valid",
-            "1, or 0 while the files of TLS cannot be used and the certificate read before is shown.",
+            "1, or 0 while the TLS certificate or key cannot be used and the certificate read before is shown.",
         )
         self.certificate_valid.set(1)
         self.overloaded = define.counters(
