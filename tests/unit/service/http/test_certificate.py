@@ -1,4 +1,4 @@
-"""The files of TLS: what is wrong with them is said in one line, and what changes in them is read again."""
+"""The certificate and its key: what is wrong with them is said in one line, and what changes in them is read again."""
 
 import asyncio
 import logging
