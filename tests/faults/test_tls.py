@@ -21,7 +21,7 @@ DEFAULT = "/v1/topologies/default"
 COMPLETIONS = f"{DEFAULT}/spouts/orders/completions"
 COMPLETED = 10_000
 MESSAGE_ID = "m" * 1_024
-PAGE = f"GET {COMPLETIONS}?limit={COMPLETED} HTTP/1.1\r\nHost: acker\r\n\r\n".encode()
+PAGE = f"GET {COMPLETIONS}?limit={COMPLETED} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 BODY_TIMEOUT_S = 1.0
 CONNECTIONS = 20
 PLACES = 3
