@@ -27,6 +27,7 @@ E, F = 0xE1, 0xE2
 MEGABYTE = 1_000_000
 ROOM = 20 * MEGABYTE
 UNKNOWN = 1 << 40
+WEEK_MS = 604_800_000
 MAX_EARLY = 40
 REASON = "r" * 1_000
 LONGEST = "☃" * 1_024
@@ -188,14 +189,27 @@ def keys_file(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("dedupe_window_ms", [0, 604_800_000], ids=["no dedupe window", "a dedupe window"])
+def early_fail(number: int) -> Operation:
+    return Fail(root_id=number, reason=LONGEST, component="c" * 128)
+
+
+def early_ack(number: int) -> Operation:
+    return Ack(root_id=number, ack_val=1, edge_id=number)
+
+
+def ack_of_one_root(number: int) -> Operation:
+    return Ack(root_id=UNKNOWN, ack_val=number, edge_id=number)
+
+
 @pytest.mark.parametrize(
-    "make",
+    ("make", "dedupe_window_ms"),
     [
-        lambda root: Fail(root_id=root, reason=LONGEST, component="c" * 128),
-        lambda root: Ack(root_id=root, ack_val=1, edge_id=root),
+        pytest.param(early_fail, 0, id="fails, no dedupe window"),
+        pytest.param(early_fail, WEEK_MS, id="fails, a dedupe window"),
+        pytest.param(early_ack, 0, id="acks, no dedupe window"),
+        pytest.param(early_ack, WEEK_MS, id="acks, a dedupe window"),
+        pytest.param(ack_of_one_root, WEEK_MS, id="acks of one root, a dedupe window"),
     ],
-    ids=["fails", "acks"],
 )
 async def test_a_key_of_one_topology_takes_no_memory_from_the_others(
     tmp_path: Path, keys_file: Path, make: Callable[[int], Operation], dedupe_window_ms: int
@@ -207,7 +221,7 @@ async def test_a_key_of_one_topology_takes_no_memory_from_the_others(
             httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(BOLT)) as bolt,
         ):
             attacked, other = Stage(Caller(operator, "flood"), member), Caller(operator, "other")
-            await attacked.call.put(message_timeout_ms=604_800_000, dedupe_window_ms=dedupe_window_ms)
+            await attacked.call.put(message_timeout_ms=WEEK_MS, dedupe_window_ms=dedupe_window_ms)
             await other.put()
             member.ask("CONFIG", "SET", "maxmemory", 60 << 20)
 

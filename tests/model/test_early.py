@@ -197,6 +197,75 @@ def test_what_they_take_is_bounded_and_what_is_stored_goes_on(make: Callable[...
     assert words(store, init(1), ack(4), ack(5)) == ["failed", "early", "early"]
 
 
+def test_an_early_root_takes_no_further_edge_beyond_the_bound(make: Callable[..., DrivenStore]) -> None:
+    store = make(DEDUPES, max_early=100, early_max_bytes=EARLY_BYTES + 4 * EDGE_BYTES)
+    assert words(store, *edges(1, range(1, 4))) == ["early"] * 3
+    assert words(store, *edges(1, range(3, 7))) == ["duplicate", "early", "store_full", "store_full"]
+    assert words(store, *edges(1, range(4, 6))) == ["duplicate", "store_full"]
+    assert kept(store) == (1, EARLY_BYTES + 4 * EDGE_BYTES)
+    assert words(store, ack(1, 64), ack(1, 64), Fail(root_id=1), Ack(root_id=1, ack_val=0, edge_id=5)) == ["early"] * 4
+    assert kept(store) == (1, EARLY_BYTES + 4 * EDGE_BYTES)
+
+
+def test_an_edge_that_an_early_root_refused_counts_after_the_init(make: Callable[..., DrivenStore]) -> None:
+    store = make(DEDUPES, max_early=100, early_max_bytes=EARLY_BYTES + EDGE_BYTES)
+    assert words(store, *edges(1, range(1, 3))) == ["early", "store_full"]
+    assert words(store, Init(root_id=1, spout_task="s", ack_val=1 ^ 2), *edges(1, range(1, 3))) == [
+        "pending",
+        "duplicate",
+        "acked",
+    ]
+
+
+def test_all_early_roots_together_take_no_further_edge_beyond_the_bound(make: Callable[..., DrivenStore]) -> None:
+    store = make(DEDUPES, max_early=100, early_max_bytes=2 * EARLY_BYTES + 2 * EDGE_BYTES)
+    assert words(store, *edges(1, range(1, 2))) == ["early"]
+    assert words(store, *edges(2, range(1, 3))) == ["early", "store_full"]
+    assert words(store, *edges(1, range(1, 3))) == ["duplicate", "store_full"]
+    assert words(store, init(1), *edges(2, range(2, 3))) == ["acked", "early"]
+
+
+def test_a_pending_root_takes_edges_whatever_early_roots_take(make: Callable[..., DrivenStore]) -> None:
+    """On the fast path and, with a progress timeout, without it."""
+    store = make(DEDUPES, max_early=100, early_max_bytes=EARLY_BYTES)
+    slow = Init(root_id=2, spout_task="s", ack_val=1 << 9, progress_timeout_ms=500)
+    words(store, ack(1), slow, Init(root_id=3, spout_task="s", ack_val=1 << 9))
+    for root in (2, 3):
+        assert words(store, *edges(root, range(4, 7)), *edges(root, range(4, 7))) == ["pending"] * 3 + ["duplicate"] * 3
+
+
+MARKED = 1 << 16
+"""A root that is traced from its first ack on."""
+
+
+def has_trace(store: DrivenStore, name: str) -> bool:
+    return bool(store.command("EXISTS", store.base + name + MARKED.to_bytes(8, "big").decode()))
+
+
+def test_the_trace_of_an_early_root_ends_at_the_bound(make: Callable[..., DrivenStore]) -> None:
+    most = 3_000
+    store = make(max_early=100, early_max_bytes=most)
+    for number in range(1, 301):
+        assert words(store, ack(MARKED, number)) == ["early"]
+    assert most <= kept(store)[1] <= most + 512
+    assert has_trace(store, "cut:")
+    words(store, init(MARKED))
+    assert kept(store) == (None, 0)
+
+
+def test_the_trace_of_a_root_that_begins_is_kept(make: Callable[..., DrivenStore]) -> None:
+    store = make(max_early=100, early_max_bytes=EARLY_BYTES)
+    words(store, ack(MARKED))
+    assert has_trace(store, "trace:")
+
+
+def test_the_trace_of_a_root_whose_init_comes_goes_on(make: Callable[..., DrivenStore]) -> None:
+    store = make(max_early=100, early_max_bytes=EARLY_BYTES)
+    words(store, ack(MARKED))
+    words(store, Init(root_id=MARKED, spout_task="s", ack_val=2, trace=True))
+    assert has_trace(store, "trace:")
+
+
 def test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take(
     make: Callable[..., DrivenStore],
 ) -> None:

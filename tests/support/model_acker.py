@@ -106,6 +106,7 @@ class ModelAcker:
             rules=self.configuration.rules,
             free_slots=self._free_slots(operation),
             free_early=self._free_early(operation.root_id),
+            free_edges=0 if self._is_early_full(operation.root_id) else None,
             max_reason=self._max_reason(operation.root_id),
         )
         self._grow(root, transition.state, operation.root_id)
@@ -139,10 +140,14 @@ class ModelAcker:
 
     def _free_early(self, root_id: int) -> int:
         shards = self.configuration.shards
-        shard = root_id % shards
-        if self.is_full or self.early_bytes(shard=shard) >= self.early_max_bytes // shards:
+        if self.is_full or self._is_early_full(root_id):
             return 0
-        return math.ceil(self.max_early / shards) - self.early(shard=shard)
+        return math.ceil(self.max_early / shards) - self.early(shard=root_id % shards)
+
+    def _is_early_full(self, root_id: int) -> bool:
+        """Whether the early roots of a root's shard take as much as they may."""
+        shards = self.configuration.shards
+        return self.early_bytes(shard=root_id % shards) >= self.early_max_bytes // shards
 
     def _max_reason(self, root_id: int) -> int | None:
         shards = self.configuration.shards

@@ -4,7 +4,7 @@
 
     state \\ operation  Init                       Ack                        Fail           ResetTimeout
     unknown            pending acked refused      early refused              early refused  unknown
-    early              pending acked failed       early duplicate            early          unknown
+    early              pending acked failed       early duplicate refused    early          unknown
                        refused
     pending            duplicate conflict         pending acked duplicate    failed         pending
     finished           finished, with the outcome, whatever the operation
@@ -65,13 +65,15 @@ def apply_operation(
     rules: TopologyRules,
     free_slots: int | None = None,
     free_early: int | None = None,
+    free_edges: int | None = None,
     max_reason: int | None = None,
 ) -> Transition:
     """Apply one operation to the root that it names.
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
-    init may have, ``free_early`` the number of further early roots (0 in a full store), ``max_reason`` the number of
-    characters that an early root keeps of the reason of a fail (0: neither reason nor component); None means no limit.
+    init may have, ``free_early`` the number of further early roots (0 in a full store), ``free_edges`` the number of
+    further acked edges that an early root may have remembered, ``max_reason`` the number of characters that an early
+    root keeps of the reason of a fail (0: neither reason nor component); None means no limit.
     If the operation has no effect, the returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
@@ -84,7 +86,7 @@ def apply_operation(
         case Init():
             return init(state, operation, now_ms, rules, free_slots)
         case Ack():
-            return ack(state, operation, now_ms, rules, free_early)
+            return ack(state, operation, now_ms, rules, free_early, free_edges)
         case Fail():
             return fail(state, kept_failure(state, operation, max_reason), now_ms, rules, free_early)
         case _:  # ResetTimeout
@@ -112,7 +114,14 @@ def init(state: Tree | None, operation: Init, now_ms: int, rules: TopologyRules,
     return transition
 
 
-def ack(state: Tree | None, operation: Ack, now_ms: int, rules: TopologyRules, free_early: int | None) -> Transition:
+def ack(
+    state: Tree | None,
+    operation: Ack,
+    now_ms: int,
+    rules: TopologyRules,
+    free_early: int | None,
+    free_edges: int | None,
+) -> Transition:
     """XOR an ack val in. An ack val of zero, or an edge that is remembered as acked, changes nothing."""
     # rule: an ack val of zero changes nothing
     if not operation.ack_val:
@@ -126,6 +135,9 @@ def ack(state: Tree | None, operation: Ack, now_ms: int, rules: TopologyRules, f
     if rules.dedupe_window_ms and operation.edge_id is not None:
         if any(edge == operation.edge_id for edge, _ in edges):
             return Transition(state=state, operation_state=OperationState.DUPLICATE)
+        # rule: an early root refuses an ack whose edge it has no room to remember
+        if refused := edge_refusal(state, free_edges):
+            return Transition(state=state, operation_state=refused)
         # rule: an edge that is acked is remembered
         edges |= {(operation.edge_id, now_ms)}
     # rule: an ack gives its root the whole progress timeout again
@@ -251,6 +263,15 @@ def early_refusal(state: Tree | None, free_early: int | None) -> OperationState 
     """Return the state that refuses an ack or a fail which would begin a tree where no more may be early."""
     # rule: what would begin a tree is refused when there is no room for another early root
     return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None
+
+
+def edge_refusal(state: Tree | None, free_edges: int | None) -> OperationState | None:
+    """Return the state that refuses an ack of an early root whose edge would be remembered beyond the bound."""
+    # rule: only a root that is early already is refused for its edges
+    if state is None or state.spout_task is not None:
+        return None
+    # rule: an early root has no further edge remembered when there is no room for it
+    return OperationState.STORE_FULL if free_edges is not None and free_edges <= 0 else None
 
 
 def kept_failure(state: Tree | None, operation: Fail, max_reason: int | None) -> Fail:

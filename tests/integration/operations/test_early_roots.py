@@ -186,6 +186,36 @@ async def test_a_single_operation_beyond_the_bytes_may_be_retried_and_its_repeat
     assert await small.state(make(IN_ONE_SHARD[4]), key=key) == "early"  # type: ignore[operator]
 
 
+@KEYS
+async def test_a_single_ack_of_an_early_root_beyond_the_bytes_may_be_retried_and_its_repeat_is_no_duplicate(
+    small: Caller, key: str | None
+) -> None:
+    await small.put(dedupe_window_ms=60_000)
+    root = IN_ONE_SHARD[0]
+    assert await small.states(*(ack(root, edge) for edge in (1, 2, 4))) == ["early"] * 3
+    for _ in range(2):
+        answer = await small.post(ack(root, 8, 16), key=key)
+        assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (503, "store_full", True)
+        assert "take as much as they may" in answer.json()["detail"]
+    assert await small.state(init(root, 1, 2, 4, 8)) == "pending"
+    assert await small.state(ack(root, 8, 16), key=key) == "pending"
+    assert await small.state(ack(root, 16)) == "acked"
+
+
+async def test_in_a_batch_an_early_root_refuses_further_edges_beyond_the_bytes_and_a_repeat_says_so_again(
+    small: Caller,
+) -> None:
+    await small.put(dedupe_window_ms=60_000)
+    root, other = IN_ONE_SHARD[:2]
+    ops = [*(ack(root, edge) for edge in (1, 2, 4, 8, 4)), ack(other, 1), compact_ack(root, 8), fail(root), init(other)]
+    states = ["early", "early", "early", "store_full", "duplicate", "store_full", "early", "early", "acked"]
+    assert await small.states(*ops, key="k") == states
+    again = ["early", "early", "early", "store_full", "early", "finished", "early", "early", "finished"]
+    assert await small.states(*ops, key="k") == again
+    operations: list[Operation] = [Ack(root_id=root, ack_val=edge, edge_id=edge) for edge in (8, 2)]
+    assert await packed(small, *operations) == ["store_full", "duplicate"]
+
+
 async def test_a_repeat_of_a_batch_says_again_what_was_refused_for_its_bytes(small: Caller) -> None:
     ops = [compact_ack(root, E) for root in IN_ONE_SHARD[:5]]
     assert await small.states(*ops, key="k") == ["early"] * 3 + ["store_full"] * 2

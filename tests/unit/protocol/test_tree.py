@@ -146,6 +146,30 @@ def test_a_root_that_is_early_stays_so_where_there_may_be_no_more(operation: Ope
     assert (done.operation_state, named(done.state)) == ("early", "early")
 
 
+@pytest.mark.parametrize("free_edges", [0, -1])
+def test_an_early_root_refuses_an_ack_whose_edge_it_has_no_room_to_remember(free_edges: int) -> None:
+    known = tree_after(OTHER_ACK, state=EARLY, rules=DEDUPE)
+
+    def answer(state: State, operation: Operation, rules: TopologyRules = DEDUPE) -> Transition:
+        return apply_operation(state, operation, now_ms=NOW, rules=rules, free_edges=free_edges)
+
+    assert answer(known, ACK) == Transition(state=known, operation_state=OperationState.STORE_FULL)
+    assert answer(known, OTHER_ACK).operation_state is OperationState.DUPLICATE
+    assert answer(known, replace(ACK, edge_id=None)).operation_state is OperationState.EARLY
+    assert answer(known, ACK, RULES).operation_state is OperationState.EARLY
+    assert answer(known, FAIL).operation_state is OperationState.EARLY
+    assert answer(known, INIT).operation_state is OperationState.PENDING
+    assert answer(None, ACK).operation_state is OperationState.EARLY
+    assert answer(PENDING, ACK).operation_state is OperationState.PENDING
+
+
+@pytest.mark.parametrize("free_edges", [1, None])
+def test_an_early_root_has_edges_remembered_while_there_is_room(free_edges: int | None) -> None:
+    done = apply_operation(EARLY, ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
+    assert done.operation_state is OperationState.EARLY
+    assert tree_after(state=done.state).edges == {(E1, NOW)}
+
+
 def test_an_ack_val_of_zero_begins_no_tree_and_is_not_refused() -> None:
     done = apply_operation(None, replace(ACK, ack_val=0), now_ms=NOW, rules=RULES, free_early=0)
     assert done == Transition(state=None, operation_state=OperationState.EARLY)

@@ -63,7 +63,9 @@ _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
     OperationState.MAILBOX_FULL: (MailboxFull, "the spout task's mailbox is full; read and release its completions"),
     OperationState.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
 }
-_EARLY_REFUSED = "the store has no memory left for new roots, or the topology has as many without their init as it may"
+_EARLY_REFUSED = (
+    "the store has no memory left for new roots, or those without their init are as many or take as much as they may"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,13 @@
 --[[
   Early roots: how many there are, and what they take. Whoever may ack can begin as many as there are ids, so both are
-  bounded (early_refusal and kept_failure in transitions.lua).
+  bounded (early_refusal, edge_refusal and kept_failure in transitions.lua, save_root in record.lua).
 
   What an early root takes is an estimate from above, for Redis's memory depends on what else lies in a bucket: its record
   alone in a bucket, a failure and each acked edge alone in a key of theirs, and what its trace reserves. The number stands
   in the root's record. So the root gives back what was counted for it when its init comes, or when it is dropped.
 ]]
 
-local early_before, early_bytes, read_early, write_early, has_texts, size_of_failure, first_characters
+local early_before, early_bytes, is_early_full, read_early, write_early, has_texts, size_of_failure, first_characters
 -- Bytes of a root without more, and of an acked edge.
 local EARLY_BYTES, EDGE_BYTES = 320, 224
 
@@ -56,6 +56,12 @@ do
     -- rule: the root that a call works on counts as it is now
     local growth = root.state == 'E' and root.size - (root.early_size or 0) or 0
     return before + call.early_growth + growth
+  end
+
+  -- Whether early roots take as much as they may. For a fail by hand there is no such bound.
+  function is_early_full(call, root)
+    -- rule: what early roots take is bounded
+    return call.max_early_bytes and early_bytes(call, root) >= call.max_early_bytes
   end
 
   -- Writes the number of early roots and the bytes that they take. Nobody serves a store in which it expires: no root is

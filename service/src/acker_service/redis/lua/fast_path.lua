@@ -106,7 +106,9 @@ do
 
   local function is_acked_before(call, bucket, rest, ops, edge_at)
     local edge_high, edge_low = struct.unpack('>I4I4', ops, edge_at)
-    return check_and_remember_edge(call, bucket, struct.unpack('>I5', rest) + EPOCH, edge_high, edge_low)
+    local member, set = new_edge(call, bucket, struct.unpack('>I5', rest) + EPOCH, edge_high, edge_low)
+    if member then remember_edge(call, set, member) end
+    return not member
   end
 
   -- Gives the record of a root that was acked in this call. Its details are the number of its acks, and of the component

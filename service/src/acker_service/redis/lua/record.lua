@@ -184,6 +184,11 @@ local function save_root(call, root)
   if not root.id then return end
   -- rule: what is noted of a root is written though the rest did not change
   if root.traced and (root.dirty or root.entries) then
+    -- rule: where early roots take all that they may, the trace of one that is stored ends
+    if root.early_size and root.state == 'E' and is_early_full(call, root) then
+      cut_trace(call, root.id)
+      root.entries = nil
+    end
     local before = call.traces_growth
     write_trace(call, root.id, root.entries, root.begins_trace, root.state == 'F' and root.outcome or nil, root.deadline)
     -- rule: the trace of an early root counts among what it takes

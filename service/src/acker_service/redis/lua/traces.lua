@@ -18,7 +18,7 @@
 ]]
 
 local begin_trace, decide_trace, note_operation, pack_entry, write_trace, write_traces
-local drop_trace, drop_traces, read_trace
+local cut_trace, drop_trace, drop_traces, read_trace
 
 do
   local INIT, ACK, FAIL, END = 1, 2, 3, 5
@@ -135,7 +135,7 @@ do
   end
 
   -- Keeps so many bytes of a trace, all of them without a number, and lets nothing be added to it.
-  local function cut(call, root_id, bytes)
+  function cut_trace(call, root_id, bytes)
     local key = call.base .. 'trace:' .. root_id
     local entries = redis.call('GET', key)
     if not entries then return end
@@ -149,7 +149,7 @@ do
     local key, traces = call.base .. 'trace:' .. root_id, call.base .. 'traces'
     -- rule: a full store keeps no more of a trace
     if call.store_full then
-      cut(call, root_id)
+      cut_trace(call, root_id)
       return redis.call('ZSCORE', traces, root_id)
     end
     local added = entries[2] and table.concat(entries) or entries[1]
@@ -170,7 +170,7 @@ do
       grow(call, more * BYTE_COST)
     end
     -- rule: nothing is added to a cut trace
-    if n < #entries then cut(call, root_id, kept) end
+    if n < #entries then cut_trace(call, root_id, kept) end
     return true
   end
 

@@ -4,7 +4,7 @@
 
     state \ operation  Init                       Ack                        Fail           ResetTimeout
     unknown            pending acked refused      early refused              early refused  unknown
-    early              pending acked failed       early duplicate            early          unknown
+    early              pending acked failed       early duplicate refused    early          unknown
                        refused
     pending            duplicate conflict         pending acked duplicate    failed         pending
     finished           finished, with the outcome, whatever the operation
@@ -21,7 +21,7 @@
   of root and edge.
 ]]
 
-local apply_operation, replay_operation, check_and_remember_edge
+local apply_operation, replay_operation, new_edge, remember_edge
 
 do
   local MAX_SPAN = 4294967295
@@ -31,7 +31,7 @@ do
 
   local apply_untracked, init, ack, fail, reset_timeout
   local resolve, new_tree, emit, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
-  local early_refusal, kept_failure, admission_refusal, full_refusal, would_finish, emitted_by, acked_before
+  local early_refusal, edge_refusal, kept_failure, admission_refusal, full_refusal, would_finish, emitted_by
 
   -- Applies one operation to a root. Gives the code of the answer.
   function apply_operation(call, root, op, kind)
@@ -76,8 +76,9 @@ do
     -- rule: an ack that may begin no tree is refused
     local code = early_refusal(call, root)
     if code then return code end
-    -- rule: an ack of an edge that was acked within the dedupe window is a duplicate
-    if call.dedupe_window > 0 and op.edge_high and acked_before(call, root, op) then return 'd' end
+    -- rule: an ack whose edge may not count is answered without effect
+    code = call.dedupe_window > 0 and op.edge_high and edge_refusal(call, root, op)
+    if code then return code end
     if root.state == 'N' then new_tree(call, root, op) end
     -- rule: an edge that is remembered counts among what an early root takes
     if root.state == 'E' and call.dedupe_window > 0 and op.edge_high then root.size = root.size + EDGE_BYTES end
@@ -191,8 +192,20 @@ do
     if call.store_full then return 's' end
     -- rule: early roots are bounded, those of this call included
     if (early_before(call)) + call.early_change >= call.max_early then return 's' end
-    -- rule: what early roots take is bounded
-    return early_bytes(call, root) >= call.max_early_bytes and 's' or nil
+    return is_early_full(call, root) and 's' or nil
+  end
+
+  -- Remembers the edge of an ack, or gives the code that answers an ack which changes nothing.
+  function edge_refusal(call, root, op)
+    -- rule: an acked edge belongs to a tree by the start of it
+    local started = root.state == 'N' and call.now or root.started
+    local member, set = new_edge(call, root.bucket, started, op.edge_high, op.edge_low)
+    -- rule: an ack of an edge that was acked within the dedupe window is a duplicate
+    if not member then return 'd' end
+    -- rule: an early root takes no further edge where early roots take all that they may
+    if root.state == 'E' and is_early_full(call, root) then return 's' end
+    remember_edge(call, set, member)
+    return nil
   end
 
   -- Packs what a root keeps of a failure. An early root keeps it until its init comes: a short reason above half of what
@@ -238,29 +251,27 @@ do
     return root.spout == op.spout and read_message_id(call, root) == op.text
   end
 
-  -- Whether this edge of this root was acked before; remembers it if not.
-  function acked_before(call, root, op)
-    -- rule: an acked edge belongs to a tree by the start of it
-    local started = root.state == 'N' and call.now or root.started
-    return check_and_remember_edge(call, root.bucket, started, op.edge_high, op.edge_low)
-  end
-
-  -- As acked_before, of a root that started at a time. The start of the tree is mixed in, so that a root id that is used
-  -- again has no acked edges. 53 bits: a number here holds no more exactly.
-  function check_and_remember_edge(call, bucket, started, edge_high, edge_low)
+  -- Gives what stands for an acked edge of a root that started at a time, and the end of the names of the sets that may
+  -- hold it; nil if one of them does. The start of the tree is mixed in, so that a root id that is used again has no acked
+  -- edges. 53 bits: a number here holds no more exactly.
+  function new_edge(call, bucket, started, edge_high, edge_low)
     local low = bit.bxor(edge_low, started % 4294967296) % 4294967296
     local member = string.format('%.0f', bit.band(edge_high, 0x1FFFFF) * 4294967296 + low)
     local set = ':' .. bucket .. (edge_high < 2147483648 and '0' or '1')
     -- rule: an acked edge is looked for in the slice of even windows
-    if redis.call('SISMEMBER', call.base .. 'p0' .. set, member) == 1 then return true end
+    if redis.call('SISMEMBER', call.base .. 'p0' .. set, member) == 1 then return nil end
     -- rule: an acked edge is looked for in the slice of odd windows
-    if redis.call('SISMEMBER', call.base .. 'p1' .. set, member) == 1 then return true end
+    if redis.call('SISMEMBER', call.base .. 'p1' .. set, member) == 1 then return nil end
+    return member, set
+  end
+
+  -- Remembers an acked edge that `new_edge` gave.
+  function remember_edge(call, set, member)
     -- rule: an acked edge is remembered in the slice of now
     local key = call.base .. 'p' .. math.floor(call.now / call.dedupe_window) % 2 .. set
     redis.call('SADD', key, member)
     -- rule: a slice of acked edges expires
     expire_slice(call, key, call.dedupe_window)
-    return false
   end
 
   TRANSITIONS = { init, ack, fail, reset_timeout }
