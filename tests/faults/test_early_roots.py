@@ -129,6 +129,18 @@ async def test_what_is_known_goes_on_in_a_full_store(full: Stage) -> None:
     assert await full.call.states(ack(1, E), fail(2), compact_ack(UNKNOWN, 0)) == ["finished", "finished", "early"]
 
 
+async def test_acks_of_a_pending_root_take_no_memory_in_a_full_store_and_the_root_still_ends(full: Stage) -> None:
+    """Their edges are not remembered: acked twice they undo themselves."""
+    before = full.stored_memory
+    for _ in range(2):
+        for attempt in range(20):
+            numbers = range(1_000_000 + attempt * 1_000, 1_001_000 + attempt * 1_000)
+            acks = (ack(1, number, UNKNOWN + number) for number in numbers)
+            assert set(await full.call.states(*acks)) == {"pending"}
+    assert full.stored_memory - before < MEGABYTE / 4
+    assert await full.call.states(ack(1, E), ack(1, F)) == ["pending", "acked"]
+
+
 async def test_an_ack_that_was_refused_can_be_sent_again_once_there_is_room(full: Stage) -> None:
     """Refused it left nothing behind: not its edge among those acked, nor its request among those known."""
     ops = (ack(UNKNOWN, E), fail(UNKNOWN + 1))

@@ -106,7 +106,7 @@ class ModelAcker:
             rules=self.configuration.rules,
             free_slots=self._free_slots(operation),
             free_early=self._free_early(operation.root_id),
-            free_edges=0 if self._is_early_full(operation.root_id) else None,
+            free_edges=self._free_edges(root, operation.root_id),
             max_reason=self._max_reason(operation.root_id),
         )
         self._grow(root, transition.state, operation.root_id)
@@ -143,6 +143,11 @@ class ModelAcker:
         if self.is_full or self._is_early_full(root_id):
             return 0
         return math.ceil(self.max_early / shards) - self.early(shard=root_id % shards)
+
+    def _free_edges(self, root: State, root_id: int) -> int | None:
+        """How many further acked edges of a root are remembered."""
+        has_no_room = self.is_full if _is_pending(root) else self._is_early_full(root_id)
+        return 0 if has_no_room else None
 
     def _is_early_full(self, root_id: int) -> bool:
         """Whether the early roots of a root's shard take as much as they may."""

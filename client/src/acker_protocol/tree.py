@@ -45,7 +45,7 @@ ACKED_TOO_OFTEN_WITHOUT_WINDOW = (
 )
 ACKED_TOO_OFTEN_IN_WINDOW = (
     "a tuple was acked more often than sent: it came twice and its acks name no edge_id or came after the "
-    "dedupe window, or the ack that names it as a child is lost"
+    "dedupe window or in a full store, or the ack that names it as a child is lost"
 )
 """Reasons of timeouts, of topologies without a dedupe window and with one."""
 
@@ -72,8 +72,9 @@ def apply_operation(
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
     init may have, ``free_early`` the number of further early roots (0 in a full store), ``free_edges`` the number of
-    further acked edges that an early root may have remembered, ``max_reason`` the number of characters that an early
-    root keeps of the reason of a fail (0: neither reason nor component); None means no limit.
+    further acked edges of a stored root that are remembered (0 for a pending one in a full store), ``max_reason`` the
+    number of characters that an early root keeps of the reason of a fail (0: neither reason nor component); None means
+    no limit.
     If the operation has no effect, the returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
@@ -138,8 +139,10 @@ def ack(
         # rule: an early root refuses an ack whose edge it has no room to remember
         if refused := edge_refusal(state, free_edges):
             return Transition(state=state, operation_state=refused)
-        # rule: an edge that is acked is remembered
-        edges |= {(operation.edge_id, now_ms)}
+        # rule: a pending root takes the ack of an edge that there is no room to remember
+        if state is None or free_edges is None or free_edges > 0:
+            # rule: an edge that is acked is remembered
+            edges |= {(operation.edge_id, now_ms)}
     # rule: an ack gives its root the whole progress timeout again
     tree = replace(touch_progress_deadline(tree, now_ms), edges=edges)
     return resolve(xor_in(tree, operation.ack_val, operation.outstanding), now_ms)

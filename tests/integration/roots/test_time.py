@@ -16,7 +16,7 @@ R, S = 0xA1, 0xB2
 E, F = 0xE1, 0xE2
 SHORT = {"message_timeout_ms": 100}
 HOUR_MS = 3_600_000
-UNNAMED = "it came twice and its acks name no edge_id or came after the dedupe window"
+UNNAMED = "it came twice and its acks name no edge_id or came after the dedupe window or in a full store"
 
 
 @pytest.fixture

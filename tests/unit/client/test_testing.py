@@ -58,6 +58,22 @@ def test_a_message_that_came_twice_ends_as_it_does_in_the_acker(dedupe_window, o
         assert (says in done.reason) if says else done.reason is None
 
 
+def test_a_message_that_came_twice_while_the_store_was_full_ends_as_it_does_in_the_acker():
+    memory = MemoryAcker()
+    with memory.acker() as acker:
+        with acker.shared_spout("orders").emit(message_id="42") as root:
+            deliveries = [root.headers("bill"), root.headers("ship")]
+        memory.store.is_full = True
+        for headers in (deliveries[0], *deliveries):
+            with acker.receive(headers, component="bill"):
+                pass
+            acker.flush()
+        memory.clock.advance(31)
+        (done,) = acker.shared_spout("orders").completions(until=0)
+        assert done.outcome is Outcome.TIMED_OUT
+        assert "in a full store" in done.reason
+
+
 def test_two_programs_see_one_acker():
     memory = MemoryAcker(clock=Clock())
     with memory.acker() as one, memory.acker(linger=0) as other:

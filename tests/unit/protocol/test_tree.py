@@ -163,10 +163,26 @@ def test_an_early_root_refuses_an_ack_whose_edge_it_has_no_room_to_remember(free
     assert answer(PENDING, ACK).operation_state is OperationState.PENDING
 
 
+@pytest.mark.parametrize("state", [EARLY, PENDING])
 @pytest.mark.parametrize("free_edges", [1, None])
-def test_an_early_root_has_edges_remembered_while_there_is_room(free_edges: int | None) -> None:
-    done = apply_operation(EARLY, ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
-    assert done.operation_state is OperationState.EARLY
+def test_a_root_has_edges_remembered_while_there_is_room(state: Tree, free_edges: int | None) -> None:
+    done = apply_operation(state, ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
+    assert named(done.state) == named(state)
+    assert tree_after(state=done.state).edges == {(E1, NOW)}
+
+
+@pytest.mark.parametrize("free_edges", [0, -1])
+def test_a_pending_root_takes_the_ack_of_an_edge_that_there_is_no_room_to_remember(free_edges: int) -> None:
+    known = tree_after(OTHER_ACK, state=PENDING, rules=DEDUPE)
+    done = apply_operation(known, ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
+    assert done == step(known, replace(ACK, edge_id=None), DEDUPE)
+    again = apply_operation(known, OTHER_ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
+    assert again == Transition(state=known, operation_state=OperationState.DUPLICATE)
+
+
+@pytest.mark.parametrize("free_edges", [0, None])
+def test_the_first_edge_of_a_root_is_remembered(free_edges: int | None) -> None:
+    done = apply_operation(None, ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
     assert tree_after(state=done.state).edges == {(E1, NOW)}
 
 

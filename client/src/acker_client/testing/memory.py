@@ -71,8 +71,8 @@ class MemoryAcker:
     ``requests`` lists the requests that came. ``faults`` hit the next requests, one each, None letting one through: an
     error of httpx or httpx2 is raised before anything is applied, or afterwards if wrapped in `lost_reply`; a
     `ServiceError` or a response is the answer. ``refusals`` are the states that answer the next inits.
-    ``store.is_full`` True refuses with ``store_full`` whatever would begin a root. ``exists`` False deletes the
-    topology.
+    ``store.is_full`` True refuses with ``store_full`` whatever would begin a root, and remembers no further acked edges
+    of pending ones. ``exists`` False deletes the topology.
     """
 
     def __init__(

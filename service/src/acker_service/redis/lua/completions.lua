@@ -106,7 +106,7 @@ local function timeout_reason(call, root)
   -- rule: a count that is unknown gives a timeout no reason
   if not root.outstanding or not is_acked_too_often(root.high, root.low, root.outstanding) then return nil end
   -- rule: a timeout lacks a window, or the names of edges in one
-  local lacking = call.dedupe_window > 0 and 'its acks name no edge_id or came after the dedupe window'
+  local lacking = call.dedupe_window > 0 and 'its acks name no edge_id or came after the dedupe window or in a full store'
     or 'dedupe_window_ms is 0'
   return 'a tuple was acked more often than sent: it came twice and ' .. lacking
     .. ', or the ack that names it as a child is lost'

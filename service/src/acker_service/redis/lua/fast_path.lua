@@ -107,7 +107,8 @@ do
   local function is_acked_before(call, bucket, rest, ops, edge_at)
     local edge_high, edge_low = struct.unpack('>I4I4', ops, edge_at)
     local member, set = new_edge(call, bucket, struct.unpack('>I5', rest) + EPOCH, edge_high, edge_low)
-    if member then remember_edge(call, set, member) end
+    -- rule: in a full store no further edge is remembered on the fast path, either
+    if member and not call.store_full then remember_edge(call, set, member) end
     return not member
   end
 

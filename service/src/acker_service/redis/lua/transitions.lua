@@ -195,7 +195,8 @@ do
     return is_early_full(call, root) and 's' or nil
   end
 
-  -- Remembers the edge of an ack, or gives the code that answers an ack which changes nothing.
+  -- Remembers the edge of an ack, or gives the code that answers an ack which changes nothing. In a full store an ack of a
+  -- pending root counts and its edge is not remembered: the root has to end, and edges stay longer than it does.
   function edge_refusal(call, root, op)
     -- rule: an acked edge belongs to a tree by the start of it
     local started = root.state == 'N' and call.now or root.started
@@ -204,7 +205,8 @@ do
     if not member then return 'd' end
     -- rule: an early root takes no further edge where early roots take all that they may
     if root.state == 'E' and is_early_full(call, root) then return 's' end
-    remember_edge(call, set, member)
+    -- rule: in a full store no further edge of a pending root is remembered
+    if root.state ~= 'P' or not call.store_full then remember_edge(call, set, member) end
     return nil
   end
 
