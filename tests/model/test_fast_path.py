@@ -122,6 +122,7 @@ def steps(store: DrivenStore, url: str, source: random.Random) -> Iterator[Any]:
             if source.random() < 0.5:
                 operations.sort(key=lambda operation: operation.root_id)
             yield operations, store.apply(operations, source.choice([None, f"key {step}", f"key {step - 1}"]))
+            store.fill(is_full=source.random() < 0.1)
             if source.random() < 0.3:
                 store.advance(source.choice([1, 1_000, 3_001, 30_001, 70_000]))
             if source.random() < 0.2:
