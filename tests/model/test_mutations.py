@@ -11,7 +11,7 @@ from hypothesis import Phase
 
 from tests.model.state_machine_mutants import IN_LUA, IN_PYTHON
 from tests.model.test_model_and_redis import compare
-from tests.model.test_table import WINDOW_MS, ModelUnderTest, max_early, play
+from tests.model.test_table import WINDOW_MS, ModelUnderTest, bounds, play
 from tests.support import model_acker
 from tests.support.driven_store import DrivenStore
 from tests.support.mutant import Mutant
@@ -59,8 +59,7 @@ def test_a_rule_broken_in_lua_is_noticed(driven_url: str, mutant: Mutant) -> Non
 
     def is_noticed_in(text: str) -> bool:
         def make(scenario: Scenario) -> DrivenStore:
-            bound = max_early(scenario)
-            return DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, max_early=bound, text=text)
+            return DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, text=text, **bounds(scenario))
 
         return is_noticed(make, driven_url, text)
 
@@ -79,6 +78,6 @@ def test_a_rule_broken_in_python_is_noticed(driven_url: str, monkeypatch: pytest
             monkeypatch.setattr(model_acker, name, getattr(broken, name))
 
     def make(scenario: Scenario) -> ModelUnderTest:
-        return ModelUnderTest(scenario.configuration, WINDOW_MS, 0, max_early=max_early(scenario))
+        return ModelUnderTest(scenario.configuration, WINDOW_MS, 0, **bounds(scenario))
 
     assert is_noticed(make, driven_url, library.source())

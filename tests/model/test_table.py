@@ -24,9 +24,10 @@ class ModelUnderTest(ModelAcker):
         self.is_full = is_full
 
 
-def max_early(scenario: Scenario) -> int:
-    """The most early roots of the topology, so that each shard may have those of the scenario."""
-    return scenario.max_early * scenario.configuration.shards
+def bounds(scenario: Scenario) -> dict[str, int]:
+    """The bounds on the early roots of the topology, so that each shard has those of the scenario."""
+    shards = scenario.configuration.shards
+    return {"max_early": scenario.max_early * shards, "early_max_bytes": scenario.early_max_bytes * shards}
 
 
 def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
@@ -52,7 +53,7 @@ def play(acker: ModelUnderTest | DrivenStore, scenario: Scenario) -> list[str]:
 
 @EVERY
 def test_in_python(scenario: Scenario) -> None:
-    acker = ModelUnderTest(scenario.configuration, WINDOW_MS, 0, max_early=max_early(scenario))
+    acker = ModelUnderTest(scenario.configuration, WINDOW_MS, 0, **bounds(scenario))
     assert play(acker, scenario) == words_of(scenario)
     assert [(done.outcome, done.reason) for done in acker.mailbox] == scenario.told
     state = acker.state(0xA1)
@@ -64,7 +65,7 @@ def test_in_python(scenario: Scenario) -> None:
 
 @pytest.fixture
 def redis_acker(driven_url: str, scenario: Scenario) -> Iterator[DrivenStore]:
-    store = DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, max_early=max_early(scenario))
+    store = DrivenStore(driven_url, scenario.configuration, window_ms=WINDOW_MS, **bounds(scenario))
     yield store
     store.close()
 

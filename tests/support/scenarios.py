@@ -6,6 +6,8 @@ from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_protocol.tree import ACKED_TOO_OFTEN_IN_WINDOW, ACKED_TOO_OFTEN_WITHOUT_WINDOW
 from acker_service.topologies.config import TopologyConfig
 
+from tests.support.model_acker import EARLY_BYTES
+
 PLAIN = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000)
 ROOT = 0xA1
 NEIGHBOUR = ROOT + PLAIN.ackers * PLAIN.buckets
@@ -47,7 +49,7 @@ class Fill:
 class Scenario:
     """Steps, each a message, several in one batch, or a `Wait`; the words expected; the completions expected.
 
-    ``max_early`` is the number of early roots that each shard may have.
+    ``max_early`` is the number of early roots that each shard may have, ``early_max_bytes`` what they may take.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Scenario:
     left: str = "finished"
     configuration: TopologyConfig = PLAIN
     max_early: int = 1_000
+    early_max_bytes: int = 1 << 24
 
 
 def init(*edges: int, **fields: object) -> Init:
@@ -469,6 +472,14 @@ SCENARIOS = [
         "early acked early store_full",
         [ACKED],
         max_early=1,
+    ),
+    Scenario(
+        "beyond the bytes that early roots may take an early root refuses a new edge, and all else goes on",
+        [ack(E1), ack(E2), ack(E1), ack(E3, ack_val=0), ack(E3, edge_id=None), RESET, init(E1, E3, E2), ack(E2)],
+        "early store_full duplicate early early unknown pending acked",
+        [ACKED],
+        configuration=DEDUPE,
+        early_max_bytes=EARLY_BYTES + 1,
     ),
     Scenario("complete latency counts from the first message", [ack(E1), Wait(500), init(E1)], "early acked", [ACKED]),
 ]

@@ -72,9 +72,9 @@ def apply_operation(
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
     init may have, ``free_early`` the number of further early roots (0 in a full store), ``free_edges`` the number of
-    further acked edges of a stored root that are remembered (0 for a pending one in a full store), ``max_reason`` the
-    number of characters that an early root keeps of the reason of a fail (0: neither reason nor component); None means
-    no limit.
+    further acked edges of the root that are remembered (0 for a pending one in a full store), ``max_reason`` the number
+    of characters that an early root keeps of the reason of a fail (0: neither reason nor component); None means no
+    limit.
     If the operation has no effect, the returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
@@ -140,7 +140,7 @@ def ack(
         if refused := edge_refusal(state, free_edges):
             return Transition(state=state, operation_state=refused)
         # rule: a pending root takes the ack of an edge that there is no room to remember
-        if state is None or free_edges is None or free_edges > 0:
+        if free_edges is None or free_edges > 0:
             # rule: an edge that is acked is remembered
             edges |= {(operation.edge_id, now_ms)}
     # rule: an ack gives its root the whole progress timeout again

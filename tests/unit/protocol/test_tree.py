@@ -180,12 +180,6 @@ def test_a_pending_root_takes_the_ack_of_an_edge_that_there_is_no_room_to_rememb
     assert again == Transition(state=known, operation_state=OperationState.DUPLICATE)
 
 
-@pytest.mark.parametrize("free_edges", [0, None])
-def test_the_first_edge_of_a_root_is_remembered(free_edges: int | None) -> None:
-    done = apply_operation(None, ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
-    assert tree_after(state=done.state).edges == {(E1, NOW)}
-
-
 def test_an_ack_val_of_zero_begins_no_tree_and_is_not_refused() -> None:
     done = apply_operation(None, replace(ACK, ack_val=0), now_ms=NOW, rules=RULES, free_early=0)
     assert done == Transition(state=None, operation_state=OperationState.EARLY)
