@@ -10,15 +10,21 @@ import contextlib
 import ssl
 from typing import Any, ClassVar
 
-from acker_protocol.errors import InvalidRequest
+from acker_protocol.errors import InvalidRequest, TooLarge
 
 from acker_service.http.certificate import Certificate
-from acker_service.http.connection import EXTRA_CONNECTIONS, Connection
+from acker_service.http.connection import EXTRA_CONNECTIONS, NOTHING, Connection
 from acker_service.http.problems import encode_refusal
 from acker_service.metrics.instruments import CONNECTIONS, HANDSHAKE
 
 PIECE = 65_536
-"""Bytes that are encrypted or decrypted at once: OpenSSL keeps the memory of the largest piece."""
+"""Bytes that are encrypted at once: OpenSSL keeps the memory of the largest piece."""
+SLICE = 16_384
+"""Bytes that are decrypted in one round of the event loop: a record of a few bytes costs what a large one does."""
+LARGEST_RECORD = 5 + 16_384 + 2_048
+"""Bytes that may have to come before any of them can be decrypted (RFC 5246, section 6.2.3)."""
+EXPANSION = 128
+"""Bytes of TLS that are accounted for by each byte that they decrypt to: a record of one byte has up to 86."""
 
 _PLAIN_HTTP = frozenset({"HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
 """The reasons that OpenSSL gives for a request without TLS."""
@@ -30,6 +36,9 @@ class TlsConnection(asyncio.Protocol):
     `encrypted` makes the class for a certificate. The connection above is made once hands are shaken, for which a
     client has as long as for a request; until then this one stands for it among uvicorn's connections. It is closed
     without waiting for the client's own end of TLS.
+
+    Much of what a client may send holds no byte of a request, such as a change of its key. The limit of a head bounds
+    it, too, and none of it keeps other connections waiting for longer than one slice.
     """
 
     certificate: ClassVar[Certificate]
@@ -42,6 +51,9 @@ class TlsConnection(asyncio.Protocol):
         self._outgoing = ssl.MemoryBIO()
         self._tls = self.certificate.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._connection: Connection | None = None
+        self._left = NOTHING
+        self._overhead = 0
+        self._is_paused = False
         self._has_ended = False
         self._network: asyncio.Transport
         self._timer: asyncio.TimerHandle
@@ -68,13 +80,13 @@ class TlsConnection(asyncio.Protocol):
             self.above.metrics.connections.dec()
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt what comes; after the end of our side it is only counted."""
-        if self._has_ended and self._connection is not None:
-            self._connection.data_received(data)
-        elif not self._network.is_closing():
-            self._incoming.write(data)
-            if self._connection is not None or self._shake_hands():
-                self._read()
+        """Decrypt what comes, a slice in each round of the event loop; nothing more comes meanwhile."""
+        if len(data) <= SLICE:
+            self._take(data)
+        else:
+            self._network.pause_reading()
+            self._left = memoryview(data)
+            self._take_slice()
 
     def eof_received(self) -> None:
         """Let the transport close, as without TLS."""
@@ -109,11 +121,14 @@ class TlsConnection(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Receive nothing."""
+        self._is_paused = True
         self._network.pause_reading()
 
     def resume_reading(self) -> None:
-        """Receive again."""
-        self._network.resume_reading()
+        """Receive again, once all is decrypted that has come."""
+        self._is_paused = False
+        if not self._left:
+            self._network.resume_reading()
 
     def abort(self) -> None:
         """Close at once."""
@@ -141,6 +156,32 @@ class TlsConnection(asyncio.Protocol):
         self._end()
         self._network.close()
 
+    def _take_slice(self) -> None:
+        """Take the next slice; others run before the one after it."""
+        data, self._left = bytes(self._left[:SLICE]), self._left[SLICE:]
+        self._take(data)
+        if self._network.is_closing():
+            self._left = NOTHING
+        elif self._left:
+            # rule: no more than a slice is decrypted in one round of the event loop
+            asyncio.get_running_loop().call_soon(self._take_slice)
+        elif not self._is_paused:
+            self._network.resume_reading()
+
+    def _take(self, data: bytes) -> None:
+        """Decrypt some input; after the end of our side it is only counted."""
+        if self._has_ended and self._connection is not None:
+            self._connection.data_received(data)
+        elif not self._network.is_closing():
+            self._incoming.write(data)
+            self._overhead += len(data)
+            if self._connection is not None or self._shake_hands():
+                self._read()
+            # rule: what decrypts to nothing is bounded as a head is
+            if self._overhead > self.above.limits.max_header_bytes + LARGEST_RECORD:
+                self.above.metrics.heads_refused[TooLarge.code].inc()
+                self._network.abort()
+
     def _shake_hands(self) -> bool:
         """Go on with the handshake, and return whether the connection above is there now."""
         try:
@@ -165,7 +206,7 @@ class TlsConnection(asyncio.Protocol):
         parts, is_whole = list[bytes](), True
         try:
             while self._incoming.pending or self._tls.pending():
-                part = self._tls.read(PIECE)
+                part = self._tls.read(SLICE)
                 if not part:  # the client has ended its side
                     is_whole = False
                     break
@@ -176,7 +217,9 @@ class TlsConnection(asyncio.Protocol):
             is_whole = False
         self._send()
         if parts:
-            self._connection.data_received(b"".join(parts))
+            data = b"".join(parts)
+            self._overhead = max(0, self._overhead - EXPANSION * len(data))
+            self._connection.data_received(data)
         if not is_whole and not self._network.is_closing():
             self._connection.eof_received()
             self.close()
