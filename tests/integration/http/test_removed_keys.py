@@ -1,4 +1,4 @@
-"""A key that is removed or changed ends the streams and the long polls that were begun with it."""
+"""A key that is removed or changed ends what was begun with it: streams, long polls, and requests that still arrive."""
 
 import asyncio
 import json
@@ -40,6 +40,18 @@ CHANGES = {
 """What becomes of the keys, and what a request with the key is answered from then on."""
 CHANGED = pytest.mark.parametrize(("keys", "code"), CHANGES.values(), ids=CHANGES)
 COMPLETIONS = routes.completions("default", "orders")
+INIT = {"root_id": format_id(7), "spout_task": "new", "edges": [format_id(9)]}
+SPOUT = "/v1/topologies/default/spouts/new"
+WITH_BODY: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "an operation": ("POST", "/v1/topologies/default/init", INIT),
+    "a batch": ("POST", "/v1/topologies/default/batch", {"ops": [{"op": "init", **INIT}]}),
+    "a spout task": ("PUT", SPOUT, {}),
+    "a release": ("POST", f"{COMPLETIONS}/release", {"cursor": "none"}),
+    "a replay": ("POST", f"{COMPLETIONS.removesuffix('completions')}dead-letters/replay", {}),
+    "a topology": ("PUT", "/v1/topologies/default", {"message_timeout_ms": 7_000}),
+    "a root that is failed": ("POST", f"{routes.root('default', format_id(1))}/fail", {"reason": "by hand"}),
+}
+"""Requests whose bodies may come long after their heads, and what they do: a method, an address and a body."""
 
 
 @pytest.fixture
@@ -185,6 +197,47 @@ async def test_a_key_that_stays_goes_on(
     auth.install(app, (OTHER, KEY))
     await call.post(init(1))
     assert len((await answered(asking)).json()["completions"]) == 1
+
+
+@pytest.mark.parametrize(("method", "address", "document"), WITH_BODY.values(), ids=WITH_BODY)
+@CHANGED
+async def test_a_request_is_not_carried_out_whose_body_comes_after_the_change(
+    call: Caller,
+    app: Application,
+    keyed: httpx.AsyncClient,
+    keys: tuple[Key, ...],
+    code: str,
+    method: str,
+    address: str,
+    document: dict[str, Any],
+) -> None:
+    auth.install(app, (replace(KEY, scope=Scope.ADMIN),))
+    await call.post(init(1, 9))
+    before = await call.show()
+
+    async def arriving() -> AsyncIterator[bytes]:
+        body = json.dumps(document).encode()
+        yield body[:1]
+        auth.install(app, keys)
+        yield body[1:]
+
+    answer = await keyed.request(method, address, content=arriving(), headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (401 if code == "unauthorized" else 403, code)
+    assert (await call.http.get(SPOUT)).status_code == 404
+    assert (await call.show(), (await call.root(1))["state"]) == (before, "pending")
+
+
+async def test_a_request_is_carried_out_whose_key_stays(
+    call: Caller, app: Application, keyed: httpx.AsyncClient
+) -> None:
+    async def arriving() -> AsyncIterator[bytes]:
+        yield b"{"
+        auth.install(app, (OTHER, replace(KEY)))
+        yield b"}"
+
+    answer = await keyed.put(SPOUT, content=arriving(), headers={"Content-Type": "application/json"})
+    assert answer.is_success
+    assert (await call.http.get(SPOUT)).is_success
 
 
 async def test_nothing_comes_on_a_stream_once_its_key_is_out_of_the_file(tmp_path: Path, valkey_url: str) -> None:

@@ -45,7 +45,7 @@ class Needs(SecurityBase):
 
 
 def check_again(request: Request) -> None:
-    """Look the key of an admitted request up again: streams and long polls outlast a change of the keys.
+    """Look the key of an admitted request up again: streams, long polls and slow bodies outlast a change of the keys.
 
     Costs next to nothing while the keys stay as they were. Raises `Unauthorized`, `Forbidden`.
     """

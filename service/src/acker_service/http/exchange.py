@@ -76,6 +76,8 @@ class Exchanges:
             whole = None if cycle is None else whole_body(cycle)
             if whole is None:
                 whole = await read_body(body.receive, max_bytes=operations.max_body_bytes)
+                # rule: an operation is not applied whose key was removed while its body arrived
+                request = operations.check_again(request, headers)
             else:
                 body.hold(len(whole))
                 check_size(len(whole), max_bytes=operations.max_body_bytes)

@@ -6,7 +6,7 @@ addresses: nearly all requests come to them, and its layers take several times a
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -118,10 +118,11 @@ class Address:
 class Admitted:
     """A request whose head is in order. ``repeat_key`` is its idempotency key as it was sent, None where none was.
 
-    ``shown`` says which results a batch's answer shows.
+    ``keys`` are those that its ``key`` was found among, ``shown`` says which results a batch's answer shows.
     """
 
     address: Address
+    keys: Sequence[Key] | None
     key: Key
     repeat_key: bytes | None
     content_type: str
@@ -130,6 +131,8 @@ class Admitted:
 
 class Operations:
     """Answers requests to operations: `find` the address, `admit` the head, `answer` the body.
+
+    A request whose body is waited for is checked again before it is answered (`check_again`).
 
     ``state.keys`` are the configured keys, which may change, and ``state.rates`` holds them to their rates.
     """
@@ -169,8 +172,8 @@ class Operations:
         if method != "POST":
             asked = "GET" if method == "HEAD" else method  # as long as what GET is answered
             raise MethodNotAllowed(f"{asked} {address.path}: Method Not Allowed")
-        route = address.route
-        key = key_of(self._state.keys, headers.get(b"authorization", b"").decode("latin-1"))
+        route, keys = address.route, self._state.keys
+        key = _find_key(keys, headers)
         if key.rate is not None:
             self._state.rates.check_operations(key)
             self._state.rates.take_request(key)
@@ -187,8 +190,25 @@ class Operations:
         if not length.isdigit() or len(length) > _LENGTH_DIGITS or int(length) > self.max_body_bytes:
             check_length(length.decode("latin-1"), max_bytes=self.max_body_bytes)
         return Admitted(
-            address=address, key=key, repeat_key=headers.get(_KEY_HEADER), content_type=content_type, shown=shown
+            address=address,
+            keys=keys,
+            key=key,
+            repeat_key=headers.get(_KEY_HEADER),
+            content_type=content_type,
+            shown=shown,
         )
+
+    def check_again(self, request: Admitted, headers: Headers) -> Admitted:
+        """Look the key of a request up again whose body was waited for: the keys may have changed.
+
+        Raises `Unauthorized`, `Forbidden`.
+        """
+        keys = self._state.keys
+        if keys is request.keys:
+            return request
+        key = _find_key(keys, headers)
+        authorize(key, request.address.route.need, request.address.topology)
+        return replace(request, keys=keys, key=key)
 
     async def answer(self, request: Admitted, body: bytes) -> Answer:
         """Apply the operations of a request, and answer it; that a single one is refused is a problem.
@@ -242,6 +262,10 @@ def answer_error(error: ServiceError) -> Answer:
     if isinstance(error, MethodNotAllowed):
         response.headers["Allow"] = "POST"
     return Answer.of(response)
+
+
+def _find_key(keys: Sequence[Key] | None, headers: Headers) -> Key:
+    return key_of(keys, headers.get(b"authorization", b"").decode("latin-1"))
 
 
 def _read_query(query: bytes, parameters: Sequence[str]) -> str:

@@ -1,11 +1,11 @@
 """Declares path and query parameters, which openapi.yaml describes, and reads headers and bodies of requests."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from acker_protocol.errors import InvalidRequest, TooLarge, UnsupportedMediaType
 from acker_protocol.wire.fields import LIMIT, WAIT_MS, abbreviate, nearest
-from acker_protocol.wire.operations import CONTENT_TYPE, decode_json
+from acker_protocol.wire.operations import CONTENT_TYPE
 from fastapi import Path, Query, Request
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
@@ -53,29 +53,6 @@ def _hint(name: str, known: Sequence[str]) -> str:
         return "this address takes none"
     meant = nearest(name, known)
     return f"the parameters are {', '.join(known)}" if meant is None else f"did you mean {meant}?"
-
-
-async def read_json(request: Request, *, max_bytes: int) -> dict[str, Any]:
-    """Read a body that must be a JSON object of at most ``max_bytes`` bytes.
-
-    Raises `UnsupportedMediaType`, `TooLarge`, `InvalidRequest`.
-    """
-    check_content_type(request.headers.get("content-type", ""), JSON)
-    return decode_json(await _read_body(request, max_bytes=max_bytes))
-
-
-async def read_json_if_any(request: Request, *, max_bytes: int) -> dict[str, Any]:
-    """Read a JSON object as `read_json` does; a request without a body is an empty one, whatever its content type."""
-    body = await _read_body(request, max_bytes=max_bytes)
-    if not body:
-        return {}
-    check_content_type(request.headers.get("content-type", ""), JSON)
-    return decode_json(body)
-
-
-async def _read_body(request: Request, *, max_bytes: int) -> bytes:
-    check_length(request.headers.get("content-length", "0"), max_bytes=max_bytes)
-    return await read_body(request.receive, max_bytes=max_bytes)
 
 
 def check_content_type(given: str, *supported: str) -> str:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from acker_service.http.audit_notes import note
 from acker_service.http.auth import check_again, needs
+from acker_service.http.documents import read_json, read_json_if_any
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.parameters import (
@@ -25,8 +26,6 @@ from acker_service.http.parameters import (
     TopologyName,
     Until,
     WaitMs,
-    read_json,
-    read_json_if_any,
 )
 from acker_service.http.sse import HEADERS, MEDIA_TYPE, EventStreams, wants_events
 from acker_service.mailboxes.dead_letters import DeadLetter, DeadLetterPage, DeadLetters

@@ -12,10 +12,11 @@ from fastapi import APIRouter, Query, Request
 
 from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs
+from acker_service.http.documents import read_json_if_any
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.operations import show_result
-from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs, read_json_if_any
+from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.functions.failures import FailureRecord
 from acker_service.redis.functions.roots import RootFilter, RootState

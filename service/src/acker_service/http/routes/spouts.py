@@ -11,9 +11,10 @@ from fastapi import APIRouter, Request, Response
 
 from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs, require
+from acker_service.http.documents import read_json_if_any
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.keys import Scope
-from acker_service.http.parameters import Discard, SpoutTask, TopologyName, read_json_if_any
+from acker_service.http.parameters import Discard, SpoutTask, TopologyName
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.topologies.callback import (
     Callback,

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs, visible
+from acker_service.http.documents import read_json_if_any
 from acker_service.http.head import Router, end_head, refresh_for_head
-from acker_service.http.parameters import Discard, Force, TopologyName, read_json_if_any
+from acker_service.http.parameters import Discard, Force, TopologyName
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.monitoring.history import Window
 from acker_service.monitoring.recording import HistoryReader
