@@ -15,6 +15,7 @@ from acker_service.monitoring.audit import Act, Entry
 from acker_service.redis import keys
 from acker_service.settings import Settings
 
+from tests.integration.mailboxes.test_pages import Mailbox, packed
 from tests.support.caller import Caller, ack, fail, init
 from tests.support.exposition import scrape
 from tests.support.keys import SCOPES, bearer, keys_file
@@ -39,10 +40,12 @@ def entry(count: int | None = None, topology: str = "default") -> Entry:
 
 
 @pytest.fixture
-async def ended(call: Caller) -> Caller:
-    """The spout task `orders` of the topology `default` has two unread completions and a callback."""
+async def ended(call: Caller, parts: Components) -> Caller:
+    """The spout task `orders` of the topology `default` has two unread completions, a dead letter and a callback."""
     await call.states(init(1, 9), fail(1), init(2, 9), ack(2, 9), init(3, 9))
     await call.put_spout("orders", callback=HOOK)
+    topology = await parts.registry.get("default")
+    await Mailbox(parts, topology, await parts.spouts.get(topology, "orders")).fill(0, [[packed(4)]], name="d")
     return call
 
 
@@ -50,10 +53,10 @@ async def ended(call: Caller) -> Caller:
     ("method", "address", "act", "count"),
     [
         ("POST", f"{ORDERS}/completions/discard", "completions_discarded", 2),
-        ("POST", f"{ORDERS}/dead-letters/discard", "dead_letters_discarded", 0),
-        ("POST", f"{ORDERS}/dead-letters/replay", "dead_letters_replayed", 0),
+        ("POST", f"{ORDERS}/dead-letters/discard", "dead_letters_discarded", 1),
+        ("POST", f"{ORDERS}/dead-letters/replay", "dead_letters_replayed", 1),
         ("POST", f"{ORDERS}/secret/rotate", "secret_rotated", None),
-        ("DELETE", f"{ORDERS}?discard=true", "spout_task_deleted", 2),
+        ("DELETE", f"{ORDERS}?discard=true", "spout_task_deleted", 3),
     ],
 )
 async def test_an_act_on_a_spout_task_is_noted_with_its_key_and_request(
@@ -117,6 +120,29 @@ async def test_a_topology_is_noted_if_it_was_deleted_by_force(call: Caller, quer
     assert (await call.http.delete(f"/v1/topologies/orders{query}")).is_success
     assert [(noted["act"], noted["count"]) for noted in await acts(call)] == [
         ("topology_deleted", count) for count in counts
+    ]
+
+
+@pytest.mark.parametrize("act", ["completions/discard", "dead-letters/discard", "dead-letters/replay"])
+async def test_what_ended_nothing_is_not_noted(call: Caller, caplog: pytest.LogCaptureFixture, act: str) -> None:
+    """Whoever may only replay would push out the acts of others by it."""
+    caplog.set_level(logging.INFO)
+    await call.put_spout("orders")
+    answer = await call.http.post(f"{ORDERS}/{act}")
+    assert (answer.status_code, [*answer.json().values()]) == (200, [0])
+    assert (await acts(call), "audit act" in caplog.text) == ([], False)
+    noted = [row for row in (await scrape(call.http)).rows("acker_audit_total", "act").values() if row]
+    assert noted == []
+
+
+async def test_what_had_nothing_in_it_is_noted_where_it_is_gone(call: Caller) -> None:
+    await call.put_spout("orders")
+    await Caller(call.http, "orders").put()
+    await call.http.delete(f"{ORDERS}?discard=true")
+    await call.http.delete("/v1/topologies/orders?force=true&discard=true")
+    assert [(noted["act"], noted["count"]) for noted in await acts(call)] == [
+        ("topology_deleted", 0),
+        ("spout_task_deleted", 0),
     ]
 
 
@@ -248,7 +274,7 @@ async def test_a_key_is_shown_the_acts_on_its_topologies_by_its_name(
         await parts.audit.note(entry(topology=topology))
     await Caller(call.http, "orders").put()
     await keyed.put("/v1/topologies/orders/spouts/orders", json={}, headers=bearer("spout"))
-    await keyed.post("/v1/topologies/orders/spouts/orders/completions/discard", headers=bearer("admin"))
+    await keyed.delete("/v1/topologies/orders/spouts/orders?discard=true", headers=bearer("admin"))
     page = (await keyed.get("/v1/audit?limit=3", headers=bearer("admin"))).json()
     assert [act["topology"] for act in page["acts"]] == ["orders"] * 3
     assert [act["key"] for act in page["acts"]] == ["admin", "operator", "operator"]

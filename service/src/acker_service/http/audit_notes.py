@@ -16,7 +16,10 @@ async def note(
     root_id: str | None = None,
     count: int | None = None,
 ) -> None:
-    """Note an act that has succeeded, with the name of the request's key and the request's id. Never raises."""
+    """Note an act that has succeeded, with the name of the request's key and the request's id. Never raises.
+
+    An act that ended nothing is not noted: whoever repeats one would push out the acts of others.
+    """
     entry = Entry(
         act=act,
         topology=topology,

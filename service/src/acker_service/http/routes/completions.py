@@ -164,8 +164,9 @@ def _add_discard(
             return await mailboxes.discard(found, await spouts.get(found, spout_task))
 
         count = await registry.with_current(topology, work)
-        act = Act.COMPLETIONS_DISCARDED
-        await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
+        if count:
+            act = Act.COMPLETIONS_DISCARDED
+            await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
         return {"discarded": count}
 
 
@@ -214,8 +215,9 @@ def make_dead_letter_router(
             return await dead_letters.replay(found, await spouts.get(found, spout_task), wanted)
 
         count = await registry.with_current(topology, work)
-        act = Act.DEAD_LETTERS_REPLAYED
-        await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
+        if count:
+            act = Act.DEAD_LETTERS_REPLAYED
+            await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
         return {"replayed": count}
 
     @router.post("/discard", dependencies=[needs("admin")])
@@ -227,8 +229,9 @@ def make_dead_letter_router(
             return await dead_letters.discard(found, await spouts.get(found, spout_task), wanted)
 
         count = await registry.with_current(topology, work)
-        act = Act.DEAD_LETTERS_DISCARDED
-        await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
+        if count:
+            act = Act.DEAD_LETTERS_DISCARDED
+            await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
         return {"discarded": count}
 
     return router
