@@ -9,11 +9,15 @@ Origin = tuple[str, str, int | None]
 """Scheme, host and port of a web page; the port of http and https is filled in."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+MAX_PORT = 65_535
 
 _LABEL = "[a-z0-9_-]{1,63}"
-_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*|[0-9a-f]*:[0-9a-f:.]+", re.ASCII)
+_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
 # Only a name can end like this: the last label of 127.0.0.1 and of 0x7f.1 begins with a digit.
 _SUFFIX = re.compile(rf"(\.{_LABEL})*\.[a-z_][a-z0-9_-]{{0,62}}", re.ASCII)
+# What ends like this is an IPv4 address to browsers (URL standard), which spell it in the usual way.
+_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)", re.ASCII)
+_IPV6 = re.compile("[0-9a-f:.]*:[0-9a-f:.]*", re.ASCII)
 _AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\,\s]+))(?::([0-9]{0,5}))?", re.ASCII)
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(.+)", re.ASCII)
 
@@ -25,20 +29,22 @@ def split_list(text: str) -> list[str]:
 
 def read_hosts(text: str) -> frozenset[str]:
     """Parse host names and suffixes with a leading dot, separated by commas. Raises ``ValueError``."""
-    hosts = frozenset(entry.lower().removesuffix(".") for entry in split_list(text))
-    for host in hosts:
-        if not (_HOST.fullmatch(host) or _SUFFIX.fullmatch(host)):
-            raise ValueError(f"{host!r} is neither a host name nor an ending of host names, such as .internal")
-    return hosts
+    hosts = set[str]()
+    for entry in split_list(text):
+        host = _usual(entry)
+        if not (_NAME.fullmatch(host) or _SUFFIX.fullmatch(host) or _IPV6.fullmatch(host)):
+            raise ValueError(f"{entry!r} is neither a host name nor an ending of host names, such as .internal")
+        hosts.add(host)
+    return frozenset(hosts)
 
 
 def has_host(hosts: frozenset[str], host: str) -> bool:
     """Whether a list of `read_hosts` has a host, as it is written.
 
     ``hooks.internal`` has this one name; ``.internal`` every name below it at any depth, but not ``internal`` itself.
-    An IP address in its usual spelling is possible too.
+    An IPv6 address is the same in every spelling, an IPv4 address only in its usual one.
     """
-    host = host.lower().removesuffix(".")
+    host = _usual(host)
     return any(host == entry or (entry[0] == "." and host.endswith(entry)) for entry in hosts)
 
 
@@ -48,7 +54,8 @@ def read_authority(text: str) -> Authority | None:
     if found is None:
         return None
     host = found[2].removesuffix(".") if found[1] is None else _shortened(found[1])
-    return (host, int(found[3]) if found[3] else None) if host else None
+    port = int(found[3]) if found[3] else None
+    return (host, port) if host and (port is None or port <= MAX_PORT) else None
 
 
 def read_origin(text: str) -> Origin | None:
@@ -62,10 +69,11 @@ def read_origin(text: str) -> Origin | None:
 
 
 def read_origins(text: str) -> frozenset[Origin]:
-    """Parse origins of web pages, separated by commas. Raises ``ValueError``."""
+    """Parse origins of web pages, separated by commas. Raises ``ValueError``, also for one that no page can have."""
     origins = set[Origin]()
     for entry in split_list(text):
-        if (origin := read_origin(entry)) is None:
+        origin = read_origin(entry)
+        if origin is None or not _is_spelled_by_browsers(origin[1]):
             raise ValueError(f"{entry!r} is no origin of a web page, such as https://acker.example:8443")
         origins.add(origin)
     return frozenset(origins)
@@ -85,6 +93,17 @@ def is_loopback_name(host: str) -> bool:
         return True
     address = read_address(host)
     return address is not None and address.is_loopback
+
+
+def _is_spelled_by_browsers(host: str) -> bool:
+    """Whether a browser may send a host like this; its names are ASCII, and it knows no ``*``."""
+    return read_address(host) is not None or bool(_NAME.fullmatch(host) and not _NUMBER.fullmatch(host))
+
+
+def _usual(host: str) -> str:
+    """Return a host in lower case without a final dot, an IPv6 address as browsers spell it; empty: it is none."""
+    host = host.lower().removesuffix(".")
+    return _shortened(host) if ":" in host else host
 
 
 def _shortened(address: str) -> str:
