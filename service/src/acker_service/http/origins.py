@@ -32,6 +32,8 @@ from acker_service.metrics.instruments import HttpMetrics
 
 MAX_HOSTS = 256
 """How many values of `Host` are remembered as names of the acker."""
+MAX_HOST_BYTES = 255
+"""How long a value may be to be remembered: longer ones, which may be as long as a head, are checked each time."""
 
 _OWN = frozenset({b"same-origin", b"none"})
 """What `Sec-Fetch-Site` says of a page of the acker's own origin, and of an address that somebody typed."""
@@ -105,7 +107,7 @@ class OriginCheck:
         denial = self._policy.denial(scope["method"], scope["path"], headers)
         if denial is not None:
             return ForbiddenOrigin(denial)
-        if is_plain and scope["path"] not in UNLIMITED_PATHS:
+        if is_plain and scope["path"] not in UNLIMITED_PATHS and len(host or b"") <= MAX_HOST_BYTES:
             if len(self._hosts) >= MAX_HOSTS:
                 self._hosts.clear()
             self._hosts.add(host)

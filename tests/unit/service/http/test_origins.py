@@ -210,6 +210,21 @@ def test_hosts_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(checking._hosts) <= 3
 
 
+@pytest.mark.parametrize("host", ["a." * 150 + "localhost", "localhost:" + "0" * 60_000, "127.0.0.1" + " " * 300])
+def test_a_long_host_is_answered_alike_each_time_and_not_remembered(host: str) -> None:
+    checking = check()
+    answers = [checking.refusal(scope(host.encode())) for _ in range(2)]
+    assert [answer is None for answer in answers] == [LOOPBACK.answers_to(host)] * 2
+    assert not checking._hosts
+
+
+def test_an_open_acker_remembers_no_long_host() -> None:
+    checking = OriginCheck(OPEN, State({"keys": None}), Metrics().http)
+    for length in (255, 256, 60_000):
+        assert checking.refusal(scope(b"a" * length)) is None
+    assert {len(host or b"") for host in checking._hosts} == {255}
+
+
 class Full:
     """The flow control of a client that has yet to read an answer."""
 
