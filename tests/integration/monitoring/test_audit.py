@@ -165,6 +165,47 @@ async def test_pages_are_read_newest_first(call: Caller, parts: Components) -> N
     assert read == [[4, 3], [2, 1], [0]]
 
 
+@pytest.fixture
+def calls(parts: Components, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The calls of Redis, as they are made."""
+    made, execute = list[Any](), parts.redis.execute
+
+    async def noted(call: Any) -> Any:
+        made.append(call)
+        return await execute(call)
+
+    monkeypatch.setattr(parts.redis, "execute", noted)
+    return made
+
+
+@pytest.mark.parametrize("limit", [1, 2, 99, 100, 101, 250])
+async def test_a_page_of_acts_among_those_of_others_is_whole_and_takes_few_reads(
+    parts: Components, calls: list[Any], limit: int
+) -> None:
+    own = {0, 1, 120, 121, 122, 249}
+    for number in range(250):
+        await parts.audit.note(entry(number, "orders" if number in own else "payments"))
+    calls.clear()
+    read, before, pages = list[int](), None, 0
+    while True:
+        page = await parts.audit.page(before=before, limit=limit, shows=lambda topology: topology == "orders")
+        read += [act["count"] for act in page.acts]
+        assert len(page.acts) <= limit
+        pages, before = pages + 1, page.last
+        if before is None:
+            break
+    assert read == sorted(own, reverse=True)
+    assert len(calls) <= pages + 250 // max(limit, 100)
+
+
+async def test_a_page_of_a_topology_without_acts_takes_few_reads(parts: Components, calls: list[Any]) -> None:
+    for number in range(250):
+        await parts.audit.note(entry(number))
+    calls.clear()
+    page = await parts.audit.page(before=None, limit=1, shows=lambda topology: topology == "orders")
+    assert (page.acts, page.last, len(calls)) == ([], None, 3)
+
+
 async def kept(call: Caller) -> dict[str, list[int]]:
     """The counts of all acts that are shown, newest first, by topology."""
     found: dict[str, list[int]] = {}

@@ -14,6 +14,8 @@ from acker_service.redis import functions
 from acker_service.redis.client import RedisClient
 from acker_service.redis.functions.monitoring import NotedAct
 
+LEAST_READ = 100
+"""Acts that are read at once at least: those of a few topologies may lie far apart."""
 _NEVER_SUPPRESSED = {"once": True}
 """Keeps the log from passing over an act that repeats an earlier one."""
 
@@ -84,14 +86,18 @@ class AuditTrail:
     async def page(self, *, before: int | None, limit: int, shows: Callable[[str], bool]) -> ActPage:
         """Read at most ``limit`` acts on topologies that ``shows`` accepts, newest first, below a number."""
         acts: list[dict[str, Any]] = []
+        at_once = max(limit, LEAST_READ)
         while True:
-            wanted = limit - len(acts)
-            found = await self._redis.execute(functions.monitoring.read_acts(before=before, limit=wanted))
-            decoded = map(_show, found)
-            acts += [act for act in decoded if shows(act["topology"])]
-            before = found[-1].number if len(found) == wanted else None
-            if before is None or len(acts) == limit:
-                return ActPage(acts=acts, last=before)
+            found = await self._redis.execute(functions.monitoring.read_acts(before=before, limit=at_once))
+            for noted in found:
+                act = _show(noted)
+                if shows(act["topology"]):
+                    acts.append(act)
+                if len(acts) == limit:
+                    return ActPage(acts=acts, last=noted.number)
+            if len(found) < at_once:
+                return ActPage(acts=acts, last=None)
+            before = found[-1].number
 
 
 def _show(noted: NotedAct) -> dict[str, Any]:
