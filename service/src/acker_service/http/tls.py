@@ -7,6 +7,7 @@ Here a connection counts from its first byte, and its answers stay in the buffer
 
 import asyncio
 import contextlib
+import re
 import ssl
 from typing import Any, ClassVar
 
@@ -21,13 +22,15 @@ PIECE = 65_536
 """Bytes that are encrypted at once: OpenSSL keeps the memory of the largest piece."""
 SLICE = 16_384
 """Bytes that are decrypted in one round of the event loop: a record of a few bytes costs what a large one does."""
+SHORTEST_RECORD = 5
+"""Bytes that OpenSSL waits for before it takes or refuses a handshake: the head of a record."""
 LARGEST_RECORD = 5 + 16_384 + 2_048
 """Bytes that may have to come before any of them can be decrypted (RFC 5246, section 6.2.3)."""
 EXPANSION = 128
 """Bytes of TLS that are accounted for by each byte that they decrypt to: a record of one byte has up to 86."""
 
-_PLAIN_HTTP = frozenset({"HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
-"""The reasons that OpenSSL gives for a request without TLS."""
+_METHOD = re.compile(rb"[A-Z]{3}[A-Z ]")
+"""How a request without TLS begins, and no record of TLS. OpenSSL 3.0 knows GET, HEAD, POST, PUT and CONNECT only."""
 
 
 class TlsConnection(asyncio.Protocol):
@@ -51,6 +54,7 @@ class TlsConnection(asyncio.Protocol):
         self._outgoing = ssl.MemoryBIO()
         self._tls = self.certificate.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._connection: Connection | None = None
+        self._beginning = b""
         self._left = NOTHING
         self._overhead = 0
         self._is_paused = False
@@ -175,22 +179,24 @@ class TlsConnection(asyncio.Protocol):
         elif not self._network.is_closing():
             self._incoming.write(data)
             self._overhead += len(data)
-            if self._connection is not None or self._shake_hands():
+            if self._connection is not None or self._shake_hands(data):
                 self._read()
             # rule: what decrypts to nothing is bounded as a head is
             if self._overhead > self.above.limits.max_header_bytes + LARGEST_RECORD:
                 self.above.metrics.heads_refused[TooLarge.code].inc()
                 self._network.abort()
 
-    def _shake_hands(self) -> bool:
+    def _shake_hands(self, data: bytes) -> bool:
         """Go on with the handshake, and return whether the connection above is there now."""
+        if len(self._beginning) < SHORTEST_RECORD:
+            self._beginning += data[:SHORTEST_RECORD]
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             self._send()
             return False
-        except ssl.SSLError as error:
-            self._refuse(error)
+        except ssl.SSLError:
+            self._refuse()
             return False
         self._send()
         self._timer.cancel()
@@ -237,10 +243,10 @@ class TlsConnection(asyncio.Protocol):
             self._tls.unwrap()
         self._send()
 
-    def _refuse(self, error: ssl.SSLError) -> None:
+    def _refuse(self) -> None:
         """Close a connection whose handshake failed; a request without TLS is answered where to go."""
         self.above.metrics.heads_refused[HANDSHAKE].inc()
-        if error.reason in _PLAIN_HTTP:
+        if _METHOD.match(self._beginning):
             self._network.write(encode_refusal(InvalidRequest("this address speaks TLS: use https")))
         else:
             self._send()

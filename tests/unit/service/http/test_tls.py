@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import ssl
 from pathlib import Path
 from typing import Any
@@ -27,19 +28,51 @@ BODY_BYTES = 150_000
 HEAD = b"POST /ack HTTP/1.1\r\nHost: acker\r\nContent-Length: %d\r\n\r\n"
 
 
-class Client:
-    """A client that has shaken hands with a connection of the acker, whose transport the test holds.
+class Unencrypted:
+    """A connection of the acker, whose transport the test holds, before its client has said anything.
 
     ``parts`` are the sizes of what the connection above was given, and ``bodies`` the requests' bodies.
     """
 
-    def __init__(
-        self, files: CertificateFiles, key_log: Path, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
-    ) -> None:
+    def __init__(self, files: CertificateFiles) -> None:
         self.transport, self.metrics = Transport(), Metrics()
         self.parts, self.bodies = list[int](), list[bytes]()
         self.server = self._serve(files)
         self.server.connection_made(self.transport)
+
+    def _serve(self, files: CertificateFiles) -> TlsConnection:
+        limits, parts = LoadLimits(max_header_bytes=MAX_HEADER_BYTES), self.parts
+        made: type[Connection] = limited(limits, self.metrics.http, asyncio.Event())
+
+        class Noting(made):  # type: ignore[valid-type, misc]
+            def data_received(self, data: bytes) -> None:
+                parts.append(len(data))
+                super().data_received(data)
+
+        config = uvicorn.Config(self._app, http=Noting, ws="none", log_config=None, interface="asgi3")
+        config.load()
+        above = encrypted(Noting, Certificate(files.certificate, files.key))
+        return above(config=config, server_state=ServerState(), app_state={})
+
+    async def _app(self, _scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body", False):
+                break
+        self.bodies.append(body)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+
+class Client(Unencrypted):
+    """A client that has shaken hands with a connection of the acker."""
+
+    def __init__(
+        self, files: CertificateFiles, key_log: Path, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+    ) -> None:
+        super().__init__(files)
         context = unchecked()
         context.minimum_version = context.maximum_version = version
         context.keylog_filename = str(key_log)
@@ -78,20 +111,6 @@ class Client:
         shown = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         return float(shown.get('acker_heads_refused_total{code="too_large"}', 0))
 
-    def _serve(self, files: CertificateFiles) -> TlsConnection:
-        limits, parts = LoadLimits(max_header_bytes=MAX_HEADER_BYTES), self.parts
-        made: type[Connection] = limited(limits, self.metrics.http, asyncio.Event())
-
-        class Noting(made):  # type: ignore[valid-type, misc]
-            def data_received(self, data: bytes) -> None:
-                parts.append(len(data))
-                super().data_received(data)
-
-        config = uvicorn.Config(self._app, http=Noting, ws="none", log_config=None, interface="asgi3")
-        config.load()
-        above = encrypted(Noting, Certificate(files.certificate, files.key))
-        return above(config=config, server_state=ServerState(), app_state={})
-
     def _shake_hands(self) -> None:
         for _ in range(3):
             with contextlib.suppress(ssl.SSLWantReadError):
@@ -101,17 +120,6 @@ class Client:
             self._incoming.write(self.transport.written)
             self.transport.written = b""
         assert self._tls.version() is not None
-
-    async def _app(self, _scope: Any, receive: Any, send: Any) -> None:
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body", False):
-                break
-        self.bodies.append(body)
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
-        await send({"type": "http.response.body"})
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +242,28 @@ class TestSlices:
             await asyncio.sleep(0)
         assert client.parts == parts
         assert not client.server._left
+
+
+class TestWithoutTls:
+    @pytest.mark.parametrize(
+        "method", ["GET", "HEAD", "POST", "PUT", "CONNECT", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY"]
+    )
+    @pytest.mark.parametrize("size", [1, 5, 100])
+    async def test_a_request_is_answered_what_to_do(self, files: CertificateFiles, method: str, size: int) -> None:
+        client = Unencrypted(files)
+        request = f"{method} /v1/topologies HTTP/1.1\r\nHost: acker\r\n\r\n".encode()
+        for at in range(0, len(request), size):
+            client.server.data_received(request[at : at + size])
+        head, _, body = client.transport.written.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(body)["detail"] == "this address speaks TLS: use https"
+        assert client.transport.told == ["close"]
+
+    @pytest.mark.parametrize(
+        "sent", [b"\x00\x01\x02\x03\x04\x05", b"\x16\x03\x01\x00\x05GET /", b"\x80GET / HTTP/1.1", b"123 GET /"]
+    )
+    async def test_what_is_no_request_is_not(self, files: CertificateFiles, sent: bytes) -> None:
+        client = Unencrypted(files)
+        client.server.data_received(sent)
+        assert b"HTTP" not in client.transport.written
+        assert client.transport.told == ["close"]
