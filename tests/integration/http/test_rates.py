@@ -90,6 +90,28 @@ async def test_probes_and_metrics_have_no_rate(http: httpx.AsyncClient) -> None:
             assert (await http.get(path, headers=bearer("requests"))).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", f"{DEFAULT}/ack", 405),
+        ("OPTIONS", f"{DEFAULT}/batch", 405),
+        ("POST", DEFAULT, 405),
+        ("PATCH", f"{DEFAULT}/spouts/orders", 405),
+        ("GET", "/v1/nothing", 404),
+        ("GET", f"{DEFAULT}/", 404),
+        ("POST", f"{DEFAULT}/ack/", 404),
+    ],
+)
+async def test_what_is_answered_without_a_look_at_the_key_takes_no_token(
+    http: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    for _ in range(3):
+        assert (await http.request(method, path, headers=bearer("requests"))).status_code == status
+    unknown = "/v1/topologies/unknown"
+    assert (await http.get(unknown, headers=bearer("requests"))).status_code == 404
+    assert (await http.get(unknown, headers=bearer("requests"))).status_code == 429, "this one has taken a token"
+
+
 async def test_a_batch_is_as_many_operations_as_it_has_and_its_debt_stops_operations_alone(
     http: httpx.AsyncClient,
 ) -> None:
