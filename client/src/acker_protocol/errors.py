@@ -211,7 +211,7 @@ class MailboxFull(ServiceError):
 
 
 class TooManyStreams(ServiceError):
-    """The acker has as many streams of live events as it may have."""
+    """The acker or the key has as many streams of live events as it may have."""
 
     code, status, title, retryable_by_default = "too_many_streams", 429, "Too many streams are open", True
 

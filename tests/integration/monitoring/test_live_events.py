@@ -166,6 +166,40 @@ async def test_so_many_streams_are_open_and_a_further_one_is_told_when_to_come_a
         assert (await second).text.endswith("retry: 1000\n\n")
 
 
+@pytest.mark.parametrize(("places", "part"), [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2)])
+async def test_one_key_has_half_of_the_streams_at_most_and_one_at_least(
+    parts: Components, stopping: asyncio.Event, tmp_path: Path, places: int, part: int
+) -> None:
+    parts.start(stopping)
+    settings = Settings(max_waiting=places * EVENTS_SHARE, keys_file=keys_file(tmp_path, "ack", "admin"))
+    app = make_app(parts, settings, stopping)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://acker.localhost") as http:
+
+        def opened(key: str) -> "asyncio.Task[httpx.Response]":
+            return asyncio.create_task(http.get("/v1/events?limit=10000", headers=bearer(key)))
+
+        async def are_open(count: int) -> None:
+            async def look() -> bool:
+                return parts.metrics.http.event_streams._value.get() == count
+
+            await eventually(look)
+
+        streams = [opened("ack") for _ in range(part)]
+        await are_open(part)
+        refused = await http.get("/v1/events?limit=1", headers=bearer("ack"))
+        assert refused.status_code == 429
+        assert refused.json()["code"] == "too_many_streams"
+        assert ("the key ack has" in refused.json()["detail"]) is (places > part)
+        if places > part:
+            assert (await http.get("/v1/events?limit=1", headers=bearer("admin"))).status_code == 200
+        streams[0].cancel()
+        await are_open(part - 1)
+        streams.append(opened("ack"))
+        await are_open(part)
+        stopping.set()
+        await asyncio.gather(*streams[1:])
+
+
 async def test_without_a_store_an_event_says_so(stopping: asyncio.Event) -> None:
     parts = Components("redis://127.0.0.1:1", window_ms=600_000)
     app = make_app(parts, Settings(), stopping)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain, islice, repeat
 from typing import Annotated
@@ -14,6 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from acker_service.http.auth import check_again, needs
 from acker_service.http.head import Router, end_head
+from acker_service.http.keys import ANONYMOUS_ADMIN, Key
 from acker_service.http.load_shedding import Capacity
 from acker_service.http.routes.topologies import show_topology
 from acker_service.http.sse import HEADERS, MEDIA_TYPE, RETRY, encode_problem, prepend
@@ -37,11 +39,11 @@ def make_router(
 ) -> APIRouter:
     """Build the route; setting ``stopping`` ends all streams, and ``max_streams`` are open at most."""
     router = Router(prefix="/v1/events", tags=["topologies"])
-    live, places = LiveEvents(monitor), Capacity(max_streams, what="streams of live events")
+    live, places = LiveEvents(monitor), Places(max_streams)
 
     async def events(request: Request, limit: int | None) -> AsyncIterator[bytes]:
         """Yield events, and the problem that ends the stream. Raises `TooManyStreams` before the first."""
-        with _place(places), metrics.event_streams.track_inprogress():
+        with places.taken_by(request.state.key), metrics.event_streams.track_inprogress():
             for pause_s in islice(chain([0.0], repeat(interval_s)), limit):
                 if await _stops_within(stopping, pause_s):
                     yield RETRY
@@ -65,17 +67,36 @@ def make_router(
     return router
 
 
-@contextlib.contextmanager
-def _place(places: Capacity) -> Iterator[None]:
-    """Have a place for a stream in the block. Raises `TooManyStreams`."""
-    if not places.has():
-        have = f"the acker has {places.used} streams of live events, and may have {places.limit}"
+class Places:
+    """The places for streams: a key may have half of them, and one at least; where none is required, all."""
+
+    def __init__(self, limit: int) -> None:
+        self._places = Capacity(limit, what="streams of live events")
+        self._limit_of_key = max(1, limit // 2)
+        self._used_by = Counter[str]()
+
+    @contextlib.contextmanager
+    def taken_by(self, key: Key) -> Iterator[None]:
+        """Have a place in the block. Raises `TooManyStreams`."""
+        self._check(key)
+        self._places.acquire()
+        self._used_by[key.name] += 1
+        try:
+            yield
+        finally:
+            self._places.release()
+            self._used_by[key.name] -= 1
+            self._used_by += Counter()  # forgets the keys that have none
+
+    def _check(self, key: Key) -> None:
+        places, used = self._places, self._used_by[key.name]
+        if not places.has():
+            have = f"the acker has {places.used} streams of live events, and may have {places.limit}"
+        elif key is not ANONYMOUS_ADMIN and used >= self._limit_of_key:
+            have = f"the key {key.name} has {used} streams of live events, and one key may have {self._limit_of_key}"
+        else:
+            return
         raise TooManyStreams(f"{have}: close one, or raise ACKER_MAX_WAITING")
-    places.acquire()
-    try:
-        yield
-    finally:
-        places.release()
 
 
 class LiveEvents:
