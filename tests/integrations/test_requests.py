@@ -1,15 +1,18 @@
 """A request begins a root: each row of the table in docs/requests.md, with a real acker."""
 
 import asyncio
+import time
 from base64 import urlsafe_b64decode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 import uvicorn
-from acker_client import Acker, AsyncAcker, Completion
-from acker_client.integrations.asgi_spout import ROOT_KEY, SpoutMiddleware
+from acker_client import Acker, AsyncAcker, Completion, UsageError
+from acker_client._http import MAX_CONNECTIONS
+from acker_client.integrations._status_token import HANDLE_BYTES, StatusTokens
+from acker_client.integrations.asgi_spout import ROOT_KEY, STATUS_WAITS, SpoutMiddleware
 from acker_client.propagate import inject
 from fastapi import BackgroundTasks, FastAPI, Request, Response
 
@@ -20,6 +23,12 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 SECRET = "0123456789abcdef"
+
+STRANGERS = 150
+"""More than a client has connections."""
+
+LONG = {"Prefer": "wait=1000"}
+"""Longer than a test may take."""
 
 
 class Shop:
@@ -55,6 +64,33 @@ class Shop:
         found = await eventually(ended, within=100)
         assert found is not None
         return found
+
+
+class Requests:
+    """Requests that were sent at the same time."""
+
+    def __init__(self, sent: Iterable[Awaitable[httpx.Response]]) -> None:
+        self._tasks = [asyncio.ensure_future(each) for each in sent]
+
+    @property
+    def unanswered(self) -> int:
+        return sum(not task.done() for task in self._tasks)
+
+    async def until_unanswered(self, count: int) -> None:
+        """Wait until no more than this number are not answered."""
+
+        async def few() -> bool:
+            return self.unanswered <= count
+
+        await eventually(few)
+
+    async def answers(self) -> list[httpx.Response]:
+        return await asyncio.gather(*self._tasks)
+
+    async def cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 @pytest.fixture
@@ -191,6 +227,127 @@ async def test_methods_that_begin_nothing_pass(make: Callable[..., Shop]) -> Non
 
     answer = await shop.http.get("/orders")
     assert (answer.status_code, answer.json(), "location" in answer.headers) == (200, [17], False)
+
+
+@pytest.fixture
+def taking_orders(make: Callable[..., Shop]) -> Callable[..., Shop]:
+    """Make a shop whose orders send a message."""
+
+    def making(**options) -> Shop:
+        shop = make(max_wait=1_000, **options)
+
+        @shop.app.post("/orders")
+        async def order() -> None:
+            shop.send()
+
+        return shop
+
+    return making
+
+
+async def begin(shop: Shop) -> str:
+    """Begin a root, and return where its status is."""
+    begun = await shop.http.post("/orders")
+    assert begun.status_code == 202
+    return begun.headers["location"]
+
+
+async def end_all(*shops: Shop) -> None:
+    for shop in shops:
+        for headers in shop.sent:
+            await shop.acker.receive(headers, component="charge").ack()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_strangers_who_wait_for_a_status_leave_connections_for_the_inits_of_others(
+    taking_orders: Callable[..., Shop], method: str
+) -> None:
+    shop = taking_orders()
+    location = await begin(shop)
+    waits = Requests(shop.http.request(method, location, headers=LONG) for _ in range(STRANGERS))
+    await waits.until_unanswered(20)
+    await begin(shop)
+    assert waits.unanswered == 20
+    await end_all(shop)
+    answers = await waits.answers()
+    assert [answer.status_code for answer in answers] == [200] * STRANGERS
+    assert sum("retry-after" in answer.headers for answer in answers) == STRANGERS - 20
+
+
+async def test_the_bound_holds_for_the_statuses_of_many_roots_and_of_all_middleware_of_a_client(
+    taking_orders: Callable[..., Shop],
+) -> None:
+    shops = [taking_orders() for _ in range(3)]
+    asked = [(shop, await begin(shop)) for shop in shops for _ in range(STRANGERS // 3)]
+    waits = Requests(shop.http.get(location, headers=LONG) for shop, location in asked)
+    await waits.until_unanswered(20)
+    for shop in shops:
+        await begin(shop)
+    assert waits.unanswered == 20
+    await end_all(*shops)
+    states = [answer.json()["state"] for answer in await waits.answers()]
+    assert (states.count("finished"), states.count("pending")) == (20, STRANGERS - 20)
+
+
+async def test_strangers_whose_requests_wait_for_their_own_trees_have_no_connection(
+    taking_orders: Callable[..., Shop],
+) -> None:
+    shop = taking_orders()
+    waits = Requests(shop.http.post("/orders", headers=LONG) for _ in range(STRANGERS))
+
+    async def all_sent() -> bool:
+        return len(shop.sent) == STRANGERS
+
+    await eventually(all_sent)
+    await begin(shop)
+    assert waits.unanswered == STRANGERS
+    await end_all(shop)
+    assert {answer.status_code for answer in await waits.answers()} == {200}
+
+
+async def end_by_time(shop: Shop) -> None:
+    answer = await shop.http.get(await begin(shop), headers={"Prefer": "wait=1"})
+    assert answer.json() == {"state": "pending"}
+
+
+async def end_by_an_error(shop: Shop) -> None:
+    tokens = StatusTokens(SECRET, topology=shop.acker.topology, lifetime_s=3_600)
+    unknown = tokens.make("00000000000000aa", handle=bytes(HANDLE_BYTES), now_s=time.time())
+    assert (await shop.http.get(f"/status/{unknown}", headers=LONG)).status_code == 410
+
+
+async def end_by_a_cancellation(shop: Shop) -> None:
+    location = await begin(shop)
+    waits = Requests(shop.http.get(location, headers=LONG) for _ in range(2))
+    await waits.until_unanswered(1)
+    await waits.cancel()
+
+
+@pytest.mark.parametrize("end", [end_by_time, end_by_an_error, end_by_a_cancellation])
+async def test_after_a_wait_has_ended_another_may_begin(
+    taking_orders: Callable[..., Shop], end: Callable[[Shop], Awaitable[None]]
+) -> None:
+    shop = taking_orders(max_status_waits=1)
+    await end(shop)
+    location = await begin(shop)
+    waits = Requests(shop.http.get(location, headers=LONG) for _ in range(2))
+    await waits.until_unanswered(1)
+    await end_all(shop)
+    assert sorted(answer.json()["state"] for answer in await waits.answers()) == ["finished", "pending"]
+
+
+async def test_where_none_may_wait_a_status_is_answered_at_once(taking_orders: Callable[..., Shop]) -> None:
+    shop = taking_orders(max_status_waits=0)
+    assert (await shop.http.get(await begin(shop), headers=LONG)).json() == {"state": "pending"}
+
+
+@pytest.mark.parametrize("wrong", [-1, STATUS_WAITS.stop, True, 2.5, "20", None])
+async def test_a_number_of_waits_that_leaves_too_few_connections_is_refused_at_the_start(
+    acker: AsyncAcker, wrong: object
+) -> None:
+    assert STATUS_WAITS[-1] == MAX_CONNECTIONS // 2
+    with pytest.raises(UsageError, match="max_status_waits must be a whole number from 0 to 50"):
+        SpoutMiddleware(FastAPI(), acker=acker, spout="web", secret=SECRET, max_status_waits=wrong)
 
 
 async def test_another_process_with_the_same_secret_answers_the_status(shop: Shop, make: Callable[..., Shop]) -> None:

@@ -6,11 +6,12 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from inspect import isawaitable
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from acker_protocol.errors import ServiceError, UnknownRoot
 from acker_protocol.operations import Outcome
@@ -29,6 +30,9 @@ __all__ = ["ROOT_KEY", "SpoutMiddleware"]
 
 ROOT_KEY = "acker.root"
 """Where the application finds the request's root in its scope."""
+
+STATUS_WAITS = range(51)
+"""What ``max_status_waits`` may be: half of a client's connections remain for its inits, acks and completions."""
 
 RETRY_DELAY_S = 1.0
 """How long to wait before completions are read again after an error."""
@@ -53,10 +57,12 @@ class SpoutMiddleware:
     other answer passes as it is, and no init is sent.
 
     ``GET`` of the location gives the state, also of roots that another process emitted with the same ``secret``; 410
-    when it is no longer remembered. The location tells no root id. ``secret`` are 16 random characters or more, or
-    several such: the first signs, all are accepted. ``message_id`` gives the message id of a request by its scope, else
-    it is random. ``on_completed`` is called with each completion of a root that this process emitted, perhaps more than
-    once. Only ``methods`` begin roots. Times are in seconds. Raises `UsageError`.
+    when it is no longer remembered. The location tells no root id. A ``GET`` that waits has one of the client's
+    connections: at most ``max_status_waits`` wait, those of other middleware with the same client included; any more
+    are answered at once. ``secret`` are 16 random characters or more, or several such: the first signs, all are
+    accepted. ``message_id`` gives the message id of a request by its scope, else it is random. ``on_completed`` is
+    called with each completion of a root that this process emitted, perhaps more than once. Only ``methods`` begin
+    roots. Times are in seconds. Raises `UsageError`.
     """
 
     def __init__(
@@ -72,12 +78,16 @@ class SpoutMiddleware:
         methods: Collection[str] = frozenset({"POST", "PUT", "PATCH", "DELETE"}),
         message_timeout: float | None = None,
         max_wait: float = 30.0,
+        max_status_waits: int = 20,
         token_lifetime: float = 3_600.0,
     ) -> None:
         if not status_path.startswith("/") or status_path.endswith("/"):
             raise UsageError(f"status_path must begin with a slash and not end with one, not {status_path!r}")
         validate.number("max_wait", max_wait)
         validate.number("token_lifetime", token_lifetime)
+        if type(max_status_waits) is not int or max_status_waits not in STATUS_WAITS:
+            words = f"a whole number from {STATUS_WAITS.start} to {STATUS_WAITS.stop - 1}"
+            raise validate.wrong("max_status_waits", words, max_status_waits)
         self._app = app
         self._acker = acker
         self._methods = methods
@@ -85,6 +95,8 @@ class SpoutMiddleware:
         self._tokens = StatusTokens(secret, topology=acker.topology, lifetime_s=token_lifetime)
         self._status_prefix = f"{status_path}/"
         self._max_wait_s = max_wait
+        self._max_status_waits = max_status_waits
+        self._status_waits = _status_waits.setdefault(acker, _StatusWaits())
         self._message_id = message_id or (lambda _: uuid.uuid4().hex)
         self._on_completed = on_completed
         self._message_timeout = message_timeout
@@ -157,9 +169,11 @@ class SpoutMiddleware:
         if scope["method"] not in ("GET", "HEAD"):
             await _send_json(send, 405, {"error": "only GET"}, [(b"allow", b"GET, HEAD")])
             return
-        wait_s = min(_preferred_wait(scope["headers"]), self._max_wait_s)
+        preferred_s = min(_preferred_wait(scope["headers"]), self._max_wait_s)
         try:
-            root = await self._acker.roots.get(self._tokens.read(token, now_s=time.time()), wait=wait_s)
+            root_id = self._tokens.read(token, now_s=time.time())
+            with self._status_waits.limited(preferred_s, most=self._max_status_waits) as wait_s:
+                root = await self._acker.roots.get(root_id, wait=wait_s)
         except InvalidToken:
             await _send_json(send, 404, {"error": "there is no such status"})
         except (ExpiredToken, UnknownRoot):
@@ -202,6 +216,29 @@ class SpoutMiddleware:
             return event
 
         return stopping
+
+
+class _StatusWaits:
+    """Counts the requests for a status that wait, each on one of the connections of a client."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+
+    @contextmanager
+    def limited(self, preferred_s: float, *, most: int) -> Iterator[float]:
+        """Yield how many seconds a request may wait: what it prefers, or 0 where ``most`` wait already."""
+        if preferred_s <= 0 or self._waiting >= most:
+            yield 0.0
+            return
+        self._waiting += 1
+        try:
+            yield preferred_s
+        finally:
+            self._waiting -= 1
+
+
+_status_waits: "WeakKeyDictionary[AsyncAcker, _StatusWaits]" = WeakKeyDictionary()
+"""One count for all middleware of one client."""
 
 
 class _Answered(Exception):
