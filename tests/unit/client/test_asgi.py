@@ -294,6 +294,45 @@ async def test_proof_of_another_time_is_answered_403(headers, post, off_s):
     assert (answer.status_code, answer.text) == (403, "Acker-Anchors-Signature is more than 300 s from now")
 
 
+def signed_late(headers):
+    [anchors] = headers.values()
+    return headers | {"Acker-Anchors-Signature": write_signature([SECRET.encode()], anchors, now_s=time.time() - 400)}
+
+
+@pytest.mark.parametrize("outer_secret", [None, "of the middleware around it"])
+@pytest.mark.parametrize(
+    "prove",
+    [
+        lambda headers: headers,
+        lambda headers: headers | {"Acker-Anchors-Signature": "nonsense"},
+        lambda headers: sign(headers, secret="another secret of 16 or more"),
+        lambda headers: sign(headers, secret="of the middleware around it"),
+        signed_late,
+    ],
+    ids=["none", "nonsense", "another", "of the outer one", "late"],
+)
+async def test_a_middleware_within_another_asks_for_proof_of_its_own_secret(
+    async_acker, headers, post, outer_secret, prove
+):
+    application = Application()
+    inner = AckerMiddleware(application, acker=async_acker, component="inner", secret=SECRET)
+    answer = await post(inner, prove(headers), secret=outer_secret)
+    assert (answer.status_code, application.scopes) == (403, [])
+
+
+async def test_a_middleware_within_another_takes_proof_and_what_needs_none_and_leaves_the_tuple_to_it(
+    service, async_acker, headers, post
+):
+    inner = AckerMiddleware(
+        Application(503), acker=async_acker, component="inner", secret=["a newer one, of 16", SECRET]
+    )
+    within_two = AckerMiddleware(inner, acker=async_acker, component="between")
+    assert (await post(within_two, {})).status_code == 503
+    assert service.bodies("fail") == []
+    assert (await post(within_two, sign(headers, secret=SECRET))).status_code == 503
+    assert [fail["component"] for fail in service.bodies("fail")] == ["billing"]
+
+
 async def test_the_name_that_wsgi_has_for_the_header_goes_around_nothing(service, post):
     forged = {"HTTP_ACKER_ANCHORS": "00 default 00000000000000aa-00000000000000bb"}
     for options in ({}, {"secret": SECRET}):

@@ -46,7 +46,8 @@ class AckerMiddleware:
 
     With a ``secret``, 16 random characters or more, the header needs proof that the caller has it too, as ``inject``
     and the hooks of httpx give it; without proof a request is answered 403. Several secrets, any of which will do, let
-    you change it. Raises `UsageError` for an invalid component, ``on_error`` or secret.
+    you change it. Each of several middlewares, one within the other, asks for proof of its own secret. Raises
+    `UsageError` for an invalid component, ``on_error`` or secret.
     """
 
     def __init__(
@@ -66,19 +67,28 @@ class AckerMiddleware:
         self._keys = None if secret is None else validate.secrets("secret", secret)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. Within another middleware of its kind it does nothing: that one ends the tuple."""
-        if scope["type"] != "http" or SCOPE_KEY in scope:
+        """Answer a request. Within another middleware of its kind it asks for proof only: that one ends the tuple."""
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         try:
-            if self._keys is not None:
-                check_signature(self._keys, scope["headers"], now_s=time.time())
-            tup = self._acker.receive(scope["headers"], component=self._component, on_error=self._on_error)
+            tup = self._receive(scope)
         except InvalidHeader as error:
             await _refuse(send, error, status=403 if isinstance(error, InvalidSignature) else 400)
             return
+        if tup is None:
+            await self._app(scope, receive, send)
+            return
         with suppress(_Failed, _LeftOpen):
             await self._process(tup, scope, receive, _Response(send))
+
+    def _receive(self, scope: Scope) -> "AsyncTuple | None":
+        """Receive the tuple of a request; None where another middleware has received it. Raises `InvalidHeader`."""
+        if self._keys is not None:
+            check_signature(self._keys, scope["headers"], now_s=time.time())
+        if SCOPE_KEY in scope:
+            return None
+        return self._acker.receive(scope["headers"], component=self._component, on_error=self._on_error)
 
     async def _process(self, tup: "AsyncTuple", scope: Scope, receive: Receive, response: "_Response") -> None:
         async with tup:
