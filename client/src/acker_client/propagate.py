@@ -58,13 +58,16 @@ def inject(
 ) -> None:
     """Anchor a child to the current tuple or root, and add its header to ``headers``, with a ``secret`` signed.
 
-    Does nothing without a current one, or where ``headers`` have anchors already: whoever made these signs them. Raises
-    `DuplicateKey`, `TupleClosed`, `UsageError`.
+    A signature that they have is of other anchors, and is removed. Does nothing without a current one, or where
+    ``headers`` have anchors already: whoever made these signs them. Raises `DuplicateKey`, `TupleClosed`, `UsageError`.
     """
     parent = _current.get()
-    if parent is not None and not any(str(name).lower() == ANCHORS.lower() for name in headers):
-        own = parent.headers(key)
-        headers.update(own if secret is None else sign(own, secret=secret))
+    if parent is None or any(_is_named(name, ANCHORS) for name in headers):
+        return
+    own = parent.headers(key)
+    if own:
+        _remove_signature(headers)
+    headers.update(own if secret is None else sign(own, secret=secret))
 
 
 def extract(headers: Headers) -> Anchors | None:
@@ -81,7 +84,7 @@ def sign(headers: Mapping[str, Any], *, secret: str | Sequence[str]) -> dict[str
     Raises `UsageError`, and `InvalidHeader` for several anchors' headers.
     """
     keys = validate.secrets("secret", secret)
-    others = {name: value for name, value in headers.items() if str(name).lower() != ANCHORS_SIGNATURE.lower()}
+    others = {name: value for name, value in headers.items() if not _is_named(name, ANCHORS_SIGNATURE)}
     anchors = anchors_value(headers)
     if anchors is None:
         return others
@@ -95,6 +98,16 @@ def verify(headers: Headers, *, secret: str | Sequence[str]) -> None:
     Raises `InvalidSignature`, `InvalidHeader`, `UsageError`.
     """
     check_signature(validate.secrets("secret", secret), headers, now_s=time.time())
+
+
+def _is_named(name: Any, header: str) -> bool:
+    return str(name).lower() == header.lower()
+
+
+def _remove_signature(headers: MutableMapping[str, Any]) -> None:
+    for name in [*headers]:
+        if _is_named(name, ANCHORS_SIGNATURE) and name in headers:  # some list each spelling, and delete all at once
+            del headers[name]
 
 
 def enter(parent: AnchorParent | None) -> AnchorParent | None:

@@ -3,12 +3,16 @@
 import asyncio
 import logging
 import threading
+from functools import partial
 
+import httpx
 import pytest
 from acker_client import DuplicateKey, InvalidHeader, InvalidSignature, UsageError
 from acker_client.propagate import current, extract, inject, sign, use, verify
+from acker_protocol.anchors import header_values
 from acker_protocol.operations import OperationState, Outcome
 from acker_protocol.states import Finished, TopologyRules
+from starlette.datastructures import MutableHeaders
 
 PENDING, ACKED, FAILED = ([OperationState(word)] for word in ("pending", "acked", "failed"))
 
@@ -266,6 +270,38 @@ def test_what_is_injected_with_a_secret_is_signed(acker, headers):
         inject(plain := {}, "another")
     verify(carrier, secret=SECRET)
     assert (carrier["x"], len(carrier), list(plain)) == ("y", 3, ["Acker-Anchors"])
+
+
+SIGNATURE = "Acker-Anchors-Signature"
+STRANGE = [(SIGNATURE.lower(), "junk"), (SIGNATURE, f"00 1790000000 {64 * 'a'}"), (SIGNATURE.upper(), "")]
+
+
+@pytest.mark.parametrize("secret", [SECRET, None])
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(partial(dict, [each]) for each in STRANGE),
+        partial(dict, STRANGE),
+        partial(httpx.Headers, STRANGE),
+        lambda: MutableHeaders(raw=[(name.lower().encode(), value.encode()) for name, value in STRANGE]),
+        lambda: pytest.importorskip("multidict").CIMultiDict(STRANGE),
+    ],
+    ids=["lower", "same", "upper", "all", "httpx", "starlette", "aiohttp"],
+)
+def test_a_signature_of_somebody_else_goes_when_anchors_are_injected(acker, headers, make, secret):
+    carrier = make()
+    carrier["x"] = "y"
+    inject(carrier, secret=secret)
+    with acker.receive({}, component="split"):
+        inject(carrier, secret=secret)
+    assert header_values(carrier, SIGNATURE) != []  # nothing was injected
+    with acker.receive(headers, component="split"):
+        inject(carrier, secret=secret)
+    assert carrier["x"] == "y"
+    if secret is None:
+        assert header_values(carrier, SIGNATURE) == []
+    else:
+        verify(carrier, secret=secret)
 
 
 def test_nothing_is_signed_outside_of_a_block_or_where_there_are_anchors(acker, headers):
