@@ -245,10 +245,12 @@ def test_a_request_that_is_sent_again_later_is_signed_anew_for_the_same_edge(ack
 @pytest.mark.parametrize(
     "answer",
     [
-        httpx.Response(307, headers={"Location": "http://other.test/"}),
+        httpx.Response(307, headers={"Location": "/elsewhere"}),
+        httpx.Response(308, headers={"Location": "http://BILLING.test:80/elsewhere"}),
+        httpx.Response(301, headers={"Location": "https://billing.test/charges"}),
         httpx.Response(401, headers={"WWW-Authenticate": 'Digest realm="r", nonce="n", qop="auth"'}),
     ],
-    ids=["redirect", "challenge"],
+    ids=["redirect", "the usual port", "https", "challenge"],
 )
 def test_what_the_client_sends_again_by_itself_is_signed_too(acker, headers, signing, peer, answer):
     peer.answers.append(answer)
@@ -257,6 +259,65 @@ def test_what_the_client_sends_again_by_itself_is_signed_too(acker, headers, sig
     assert len(peer.came) == 2
     for came in peer.came:
         verify(came, secret=SECRET)
+
+
+def redirect(peer: Peer, *locations: str) -> None:
+    peer.answers += [httpx.Response(307, headers={"Location": location}) for location in locations]
+
+
+@pytest.mark.parametrize(
+    ("at", "away"),
+    [
+        (BILLING, "http://stranger.test/charges"),
+        (BILLING, "http://sub.billing.test/charges"),
+        (BILLING, "http://billing.test:81/charges"),
+        (BILLING, "https://billing.test:8443/charges"),
+        ("http://billing.test:8080/charges", "https://billing.test/charges"),
+        ("https://billing.test/charges", "http://billing.test/charges"),
+    ],
+)
+def test_a_redirect_to_another_origin_takes_the_anchors_along_without_a_signature(
+    acker, headers, signing, peer, at, away
+):
+    redirect(peer, away)
+    with acker.receive(headers, component="order"):
+        signing.post(at, follow_redirects=True, headers={"Authorization": "Bearer x"})
+    [first, other] = peer.came
+    verify(first, secret=SECRET)
+    assert "Authorization" not in other
+    assert (signatures(peer)[1], other["Acker-Anchors"]) == (None, first["Acker-Anchors"])
+
+
+def test_a_request_that_another_origin_sends_back_stays_without_a_signature_and_the_next_one_has_one(
+    acker, headers, signing, peer
+):
+    redirect(peer, "http://stranger.test/", "http://stranger.test/again", BILLING)
+    request = signing.build_request("POST", BILLING)
+    with acker.receive(headers, component="order"):
+        signing.send(request, follow_redirects=True)
+        signing.send(request)
+        signing.post("http://stranger.test/")
+    assert [signature is None for signature in signatures(peer)] == [False, True, True, True, False, False]
+    assert len(set(peer.edges())) == 2
+
+
+@pytest.mark.parametrize("client", ["signing", "http"])
+def test_a_signature_made_by_hand_does_not_go_to_another_origin_either(acker, headers, peer, request, client):
+    redirect(peer, "/elsewhere", "http://stranger.test/")
+    with acker.receive(headers, component="order") as tup:
+        signed = sign(tup.headers(), secret=SECRET)
+        request.getfixturevalue(client).post(BILLING, headers=signed, follow_redirects=True)
+    assert signatures(peer) == [signed["Acker-Anchors-Signature"]] * 2 + [None]
+    assert len(set(peer.edges())) == 1
+
+
+def test_a_request_whose_address_was_changed_is_not_signed_for_the_other_origin(acker, headers, signing, peer):
+    request = signing.build_request("POST", BILLING)
+    with acker.receive(headers, component="order"):
+        signing.send(request)
+    request.url = httpx.URL("http://stranger.test/")
+    signing.send(request)
+    assert signatures(peer)[1] is None
 
 
 @pytest.mark.parametrize("passed_on", [{}, {"Acker-Anchors-Signature": "00 1790000000 " + 64 * "a"}])
@@ -293,8 +354,10 @@ async def test_the_hook_of_an_async_client_signs_too(async_acker, peer):
         httpx.AsyncClient(transport=peer.transport(), event_hooks=hooks) as http,
         async_acker.shared_spout("orders").emit(message_id="42"),
     ):
-        await http.post(BILLING)
+        redirect(peer, "http://stranger.test/")
+        await http.post(BILLING, follow_redirects=True)
     verify(peer.came[0], secret=SECRET)
+    assert signatures(peer)[1] is None
 
 
 def test_a_hook_with_a_secret_that_can_be_guessed_is_refused(acker, headers, peer):
