@@ -38,8 +38,8 @@ def test_every_broken_library_loads(redis: Redis) -> None:
 @pytest.mark.parametrize("test", TESTS)
 def test_every_test_that_a_rule_names_exists(test: str) -> None:
     path, _, name = test.partition("::")
-    function = name.partition("[")[0]
-    assert not name or re.search(rf"^(async )?def {function}\(", Path(path).read_text(encoding="utf-8"), re.MULTILINE)
+    function = name.partition("[")[0].rpartition("::")[2]
+    assert not name or re.search(rf"^ *(async )?def {function}\(", Path(path).read_text(encoding="utf-8"), re.MULTILINE)
 
 
 @pytest.mark.mutations
