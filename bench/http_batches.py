@@ -88,7 +88,7 @@ def _round(turns: Turns, sizes: Sizes, taken: dict[str, Taken]) -> None:
     for form, (code, (service, store)) in itertools.product(FORMS, turns):
         _updates(service, store, sizes, form, idle[code], taken[code])
     for form, size, (code, (service, _)) in itertools.product(FORMS, sizes.batch_sizes, turns):
-        # also of the commit, of which no line is made: both stores have to hold as many roots
+        # The commit is measured too, although no line shows it: the two stores have to hold the same number of roots.
         taken[code][f"{form} by {size}"].append(_rate(service, form, size))
     kinds = (("one root", _acks_of_one), ("many", _acks))
     for (of, make), (code, (service, store)) in itertools.product(kinds, turns):

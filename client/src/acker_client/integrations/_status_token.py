@@ -1,7 +1,8 @@
 """The token in the address of a root's status: a random handle, what it stands for in a cipher, and an HMAC of both.
 
-The cipher is the root id and when the token expires, XORed with an HMAC of the handle. So whoever holds the secret
-reads a token, with nothing stored, and nobody else learns a root id, by which one could fail the root.
+The cipher hides two values, the root id and the time at which the token expires: it is both, XORed with an HMAC of the
+handle. Whoever holds the secret can read a token, so nothing is stored. Nobody else learns the root id, with which he
+could fail the root.
 """
 
 import hmac

@@ -44,10 +44,10 @@ class AckerMiddleware:
     A request without the header is not tracked; one whose header cannot be read is answered 400. Other scopes than
     http pass.
 
-    With a ``secret``, 16 random characters or more, the header needs proof that the caller has it too, as ``inject``
-    and the hooks of httpx give it; without proof a request is answered 403. Several secrets, any of which will do, let
-    you change it. Each of several middlewares, one within the other, asks for proof of its own secret. Raises
-    `UsageError` for an invalid component, ``on_error`` or secret.
+    With a ``secret``, 16 random characters or more, the header needs proof that the caller has it too. ``inject`` and
+    the hooks of httpx add this proof; a request without it is answered 403. To change the secret, pass the old and the
+    new one for a while: either of them is taken. Where one middleware stands within another, each asks for proof of
+    its own secret. Raises `UsageError` for an invalid component, ``on_error`` or secret.
     """
 
     def __init__(

@@ -41,9 +41,9 @@ _PORTS = {"http": 80, "https": 443}
 def inject_request(request: "httpx.Request", *, secret: str | Sequence[str] | None = None) -> None:
     """Anchor a request to the current tuple, unless it has anchors. Raises `DuplicateKey` and `TupleClosed`.
 
-    With a ``secret`` the anchors are signed, anew each time that the request is sent. Those that it has already are
-    not: a program that passes on what strangers sent would prove it. A request that goes to another origin than at
-    first has no signature from then on, whoever made it. Raises `UsageError` for a secret that is short.
+    With a ``secret`` the anchors are signed each time the request is sent, a repeat included. Anchors that the request
+    had before are not signed: a program that passes on what strangers sent would vouch for it. A request that is
+    redirected to another origin loses its signature, whoever made it. Raises `UsageError` for a secret that is short.
     """
     has_anchors = ANCHORS in request.headers
     inject(request.headers, request.extensions.get(KEY))
