@@ -1,6 +1,22 @@
-"""What tells that a file has changed, without reading it."""
+"""Tells that files have changed, without reading them."""
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
+
+from acker_service.background import periodically
+
+CHECK_INTERVAL_S = 1.0
+"""How often files are checked for changes."""
+
+
+async def watch(check: Callable[[], None], *, name: str, log: logging.Logger) -> None:
+    """Run ``check``, which reads files again if they have changed, every second until cancelled."""
+
+    async def step() -> None:
+        check()
+
+    await periodically(step, interval=CHECK_INTERVAL_S, delay=CHECK_INTERVAL_S, name=name, log=log)
 
 
 def fingerprint(*paths: Path) -> object:

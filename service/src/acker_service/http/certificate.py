@@ -5,11 +5,7 @@ import ssl
 from pathlib import Path
 from typing import NoReturn
 
-from acker_service.background import periodically
-from acker_service.file_changes import fingerprint
-
-CHECK_INTERVAL_S = 1.0
-"""How often the files are checked for changes."""
+from acker_service.file_changes import fingerprint, watch
 
 _ANOTHER_KEY = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
 """The reasons that OpenSSL gives where a key is not that of a certificate; the last one where even its kind differs."""
@@ -85,8 +81,4 @@ class Certificate:
 
     async def watch(self) -> None:
         """Read the files again whenever they change, until cancelled."""
-
-        async def check() -> None:
-            self.reload_if_changed()
-
-        await periodically(check, interval=CHECK_INTERVAL_S, delay=CHECK_INTERVAL_S, name="the certificate", log=_log)
+        await watch(self.reload_if_changed, name="the certificate", log=_log)

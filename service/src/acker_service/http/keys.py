@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,11 +18,7 @@ from acker_protocol.errors import Forbidden, Unauthorized
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from acker_service.background import periodically
-from acker_service.file_changes import fingerprint
-
-CHECK_INTERVAL_S = 1.0
-"""How often the keys file is checked for changes."""
+from acker_service.file_changes import fingerprint, watch
 
 _log = logging.getLogger(__name__)
 
@@ -217,11 +214,7 @@ class KeysFile:
 
     async def watch(self, install: Callable[[Keys], None]) -> None:
         """Reload the keys whenever the file changes, until cancelled."""
-
-        async def check() -> None:
-            self.reload_if_changed(install)
-
-        await periodically(check, interval=CHECK_INTERVAL_S, delay=CHECK_INTERVAL_S, name="the keys file", log=_log)
+        await watch(partial(self.reload_if_changed, install), name="the keys file", log=_log)
 
 
 def configured_keys(path: Path | None) -> Keys | None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import trustme
+from acker_service import file_changes
 from acker_service.background import cancel_and_wait
-from acker_service.http import certificate
 from acker_service.http.certificate import Certificate, read_context
 
 from tests.support.certificates import CertificateFiles, issue
@@ -136,7 +136,7 @@ class TestChanges:
     async def test_watched_files_are_read_again_whenever_they_change(
         self, files: CertificateFiles, monkeypatch
     ) -> None:
-        monkeypatch.setattr(certificate, "CHECK_INTERVAL_S", 0.01)
+        monkeypatch.setattr(file_changes, "CHECK_INTERVAL_S", 0.01)
         read = Certificate(files.certificate, files.key)
         watching = asyncio.create_task(read.watch())
         for _ in range(2):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from acker_protocol.errors import Forbidden, Unauthorized
+from acker_service import file_changes
 from acker_service.__main__ import cli
 from acker_service.background import cancel_and_wait
 from acker_service.http import keys
@@ -364,7 +365,7 @@ class TestChanges:
 
     @pytest.mark.anyio
     async def test_a_watched_file_is_read_again_whenever_it_changes(self, path: Path, monkeypatch):
-        monkeypatch.setattr(keys, "CHECK_INTERVAL_S", 0.01)
+        monkeypatch.setattr(file_changes, "CHECK_INTERVAL_S", 0.01)
         file, installed = KeysFile(path), asyncio.Queue[keys.Keys]()
         file.read()
         watching = asyncio.create_task(file.watch(installed.put_nowait))
