@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from acker_protocol.ids import format_id
 from acker_service.http.connection import EXTRA_CONNECTIONS
 
+from tests.faults.large_mailbox import COMPLETED, COMPLETIONS, DEFAULT, UNREAD_PAGES, WINDOW, fill
 from tests.support.certificates import issue
 from tests.support.exposition import read
 from tests.support.processes import resident_kib
@@ -17,16 +17,10 @@ from tests.support.raw_http import RawHttp, unchecked
 from tests.support.servers import AckerProcess, acker_serve
 from tests.support.waiting import eventually_true
 
-DEFAULT = "/v1/topologies/default"
-COMPLETIONS = f"{DEFAULT}/spouts/orders/completions"
-COMPLETED = 10_000
-MESSAGE_ID = "m" * 1_024
 PAGE = f"GET {COMPLETIONS}?limit={COMPLETED} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 BODY_TIMEOUT_S = 1.0
 CONNECTIONS = 20
 PLACES = 3
-UNREAD_PAGES = 60
-WINDOW = 4_096
 MEGABYTE = 1_000_000
 
 
@@ -48,14 +42,6 @@ def patient(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterat
     with acker_serve(folder, "--redis-url", valkey_url, *issue(folder).options) as acker:
         fill(acker)
         yield acker
-
-
-def fill(acker: AckerProcess) -> None:
-    """Complete many roots, whose completions are large."""
-    for first in range(1, COMPLETED, 1_000):
-        emitted = {"op": "init", "spout_task": "orders", "edges": [], "message_id": MESSAGE_ID}
-        ops = [emitted | {"root_id": format_id(root)} for root in range(first, first + 1_000)]
-        assert acker.http.post(f"{DEFAULT}/batch", json={"ops": ops}).is_success
 
 
 def metric(acker: AckerProcess, name: str, **labels: str) -> float | None:

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from acker_protocol.ids import format_id
 
+from tests.faults.large_mailbox import COMPLETED, COMPLETIONS, DEFAULT, UNREAD_PAGES, WINDOW, fill
 from tests.support.exposition import read
 from tests.support.keys import bearer, keys_file
 from tests.support.processes import resident_kib
@@ -14,21 +14,14 @@ from tests.support.raw_http import RawHttp
 from tests.support.servers import AckerProcess, acker_serve
 from tests.support.waiting import eventually_true
 
-DEFAULT = "/v1/topologies/default"
-COMPLETIONS = f"{DEFAULT}/spouts/orders/completions"
 EVENTS = "Accept: text/event-stream"
 KEY = f"Authorization: {bearer('admin')['Authorization']}"
-COMPLETED = 10_000
-MESSAGE_ID = "m" * 1_024
 BODY_TIMEOUT_S = 1.0
 CLIENTS = 3
 PLACES = CLIENTS
 
 STREAMS = 20
-UNREAD_PAGES = 60
 TOPOLOGIES = 60
-WINDOW = 4_096
-"""Bytes that a client which does not read takes in all the same."""
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +42,6 @@ def patient(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterat
     with acker_serve(tmp_path_factory.mktemp("patient"), "--redis-url", valkey_url) as acker:
         fill(acker)
         yield acker
-
-
-def fill(acker: AckerProcess) -> None:
-    """Complete many roots, whose completions are large."""
-    for first in range(1, COMPLETED, 1_000):
-        roots = range(first, first + 1_000)
-        emitted = {"op": "init", "spout_task": "orders", "edges": [], "message_id": MESSAGE_ID}
-        ops = [emitted | {"root_id": format_id(root)} for root in roots]
-        assert acker.http.post(f"{DEFAULT}/batch", json={"ops": ops}).is_success
 
 
 def make_topologies(acker: AckerProcess) -> None:
