@@ -8,7 +8,7 @@ import pytest
 from acker_service.components import Components
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import EntryResult, MailboxEntry, Pause, Schedule, Settlement, plan_settlements
+from acker_service.delivery.retry import EntryResult, MailboxEntry, Rest, Schedule, Settlement, plan_settlements
 from acker_service.redis import functions
 from acker_service.topologies.callback import CallbackStatus, Webhook, deactivate, register_callback, resume
 from acker_service.topologies.cursors import dead_letter_list, decode_cursor
@@ -149,7 +149,7 @@ async def test_a_receiver_that_is_left_alone_gets_nothing_from_another_worker(wo
     claimed, lease = await worker.claim(), await worker.lease()
     failed = DeliveryResult(kind=ResultKind.WAIT, retry_ids=tuple(ids(claimed)), wait_s=60, error="answered 503")
     settlements = list(plan_settlements(claimed.entries, failed, TWICE, now_ms=worker.now_ms, draw=0.5))
-    await worker.leases.settle(lease, claimed, settlements, success=False, pause=Pause(backoff_s=60))
+    await worker.leases.settle(lease, claimed, settlements, success=False, rest=Rest(backoff_s=60))
     for name in ("one", "two"):
         held = await Worker(worker.store, name).claim()
         assert 50_000 < (held.leased_for_ms or 0) <= 60_000

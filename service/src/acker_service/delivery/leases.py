@@ -6,7 +6,7 @@ from functools import partial
 
 from acker_protocol import routes
 
-from acker_service.delivery.retry import MailboxEntry, Pause, Settlement, by_age, select_batch
+from acker_service.delivery.retry import MailboxEntry, Rest, Settlement, by_age, select_batch
 from acker_service.redis import functions
 from acker_service.redis.calls import Argument, ShardCall
 from acker_service.redis.client import RedisClient
@@ -119,12 +119,12 @@ class LeaseStore:
         *,
         success: bool | None,
         error: str = "",
-        pause: Pause | None = None,
+        rest: Rest | None = None,
     ) -> None:
         """Settle a claimed batch, atomically in each shard. Idempotent.
 
         ``success`` is whether the receiver took at least one completion; None if there is no receiver that says so.
-        With a pause, the lease is released when all is settled: in the same round trip, if one server has all shards.
+        With a rest, the lease is released when all is settled: in the same round trip, if one server has all shards.
         """
         by_shard: dict[int, list[Argument]] = {shard: [] for shard in claimed.failing} if success else {}
         for settlement in settlements:
@@ -137,7 +137,7 @@ class LeaseStore:
             error=error,
         )
         calls = [(shard, settle(settlements=args)) for shard, args in by_shard.items()]
-        then = None if pause is None else (lease.lease_shard, _release_call(lease, pause.backoff_s))
+        then = None if rest is None else (lease.lease_shard, _release_call(lease, rest.backoff_s))
         await self._shards.call_at(lease.topology, calls, then=then)
 
     async def publish(self, lease: Lease, messages: Iterable[PubSubMessage]) -> None:

@@ -2,7 +2,7 @@
 
 from acker_service.delivery.leases import ClaimedBatch, Lease, pubsub_messages, round_trips
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import EntryResult, Pause, Settlement
+from acker_service.delivery.retry import EntryResult, Rest, Settlement
 from acker_service.delivery.worker import DeliveryWorker
 
 
@@ -20,9 +20,9 @@ class PubSubWorker(DeliveryWorker):
             self.metrics.messages[lease.topology.name].inc(len(group))
         return DeliveryResult(kind=ResultKind.DONE)
 
-    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Pause | None:  # noqa: ARG002 - a publication has one result
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Rest | None:  # noqa: ARG002 - a publication has one result
         """Mark the claimed entries as sent; they stay in the mailbox until they are released."""
         sent = [Settlement(entry=entry, result=EntryResult.SENT) for entry in claimed.entries]
-        pause = self.pause_after(claimed, sent)
-        await self.leases.settle(lease, claimed, sent, success=None, pause=pause)
-        return pause
+        rest = self.rest_after(claimed, sent)
+        await self.leases.settle(lease, claimed, sent, success=None, rest=rest)
+        return rest

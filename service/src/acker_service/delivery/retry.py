@@ -107,7 +107,7 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class Rest:
     """The time after a batch in which its worker needs no lease: nothing is due, or the receiver is left alone."""
 
     backoff_s: float = 0.0
@@ -154,6 +154,11 @@ def plan_settlements(
             remaining = failed if len(failed) < len(entry.completions) else ()
             at_ms = now_ms + round(delay_s * 1_000)
             yield Settlement(entry=entry, result=EntryResult.RETRY, at_ms=at_ms, remaining=remaining)
+
+
+def backoff_s(result: DeliveryResult, schedule: Schedule, *, failures: int) -> float:
+    """Return for how long a receiver is left alone after a result that followed ``failures`` failures in a row."""
+    return max(result.wait_s, schedule.delays_s[0] if failures > 1 else 0.0)
 
 
 def succeeded(result: DeliveryResult, total: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from acker_service.delivery.leases import ClaimedBatch, Lease
 from acker_service.delivery.payload import make_message
 from acker_service.delivery.response import DeliveryResult, ResultKind
-from acker_service.delivery.retry import Pause, plan_settlements, succeeded
+from acker_service.delivery.retry import Rest, backoff_s, plan_settlements, succeeded
 from acker_service.delivery.webhook_client import Endpoint, WebhookClient
 from acker_service.delivery.worker import CallbackGone, DeliveryWorker
 from acker_service.redis.completion_codec import CompletionDocuments
@@ -45,8 +45,8 @@ class WebhookWorker(DeliveryWorker):
         self.metrics.posts[topology, result.kind.value].inc()
         return result
 
-    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Pause | None:
-        """Settle the claimed entries; returns the pause before the next request.
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Rest | None:
+        """Settle the claimed entries; returns the rest before the next request.
 
         Deactivates the webhook after a 410, or after a long time without a success, and then raises `CallbackGone`.
         """
@@ -54,23 +54,23 @@ class WebhookWorker(DeliveryWorker):
             await self._deactivate(lease, CallbackStatus.OFF, result)
         success = succeeded(result, sum(len(entry.completions) for entry in claimed.entries))
         self._note(result, success=success)
-        pause = await self._settle_entries(lease, claimed, result, success=success)
+        rest = await self._settle_entries(lease, claimed, result, success=success)
         if not success and self._is_pause_due(claimed):
             await self._deactivate(lease, CallbackStatus.PAUSED, result)
-        return pause
+        return rest
 
     async def _settle_entries(
         self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult, *, success: bool
-    ) -> Pause | None:
+    ) -> Rest | None:
         """Settle the claimed entries, again and again while Redis is unavailable, always to the same effect."""
         schedule, draw = self.config.schedule, random.random()  # noqa: S311 - spreads retries, guards nothing
         settlements = list(plan_settlements(claimed.entries, result, schedule, now_ms=self.now_ms(), draw=draw))
-        backoff_s = max(result.wait_s, schedule.delays_s[0] if self._failures > 1 else 0.0)
-        pause, error = self.pause_after(claimed, settlements, backoff_s=backoff_s), result.error or ""
+        left_alone_s = backoff_s(result, schedule, failures=self._failures)
+        rest, error = self.rest_after(claimed, settlements, backoff_s=left_alone_s), result.error or ""
         while True:
             async with self.retry_while_unavailable("what the webhook of %s took is settled later: %s"):
-                await self.leases.settle(lease, claimed, settlements, success=success, error=error, pause=pause)
-                return pause
+                await self.leases.settle(lease, claimed, settlements, success=success, error=error, rest=rest)
+                return rest
 
     def _note(self, result: DeliveryResult, *, success: bool) -> None:
         """Count failures in a row; log the first of them, and the success after the last."""

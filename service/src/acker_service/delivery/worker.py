@@ -12,7 +12,7 @@ from acker_protocol.errors import NotFound, ServiceError, StoreUnavailable
 from acker_service.background import Wakeup
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, LeaseStore, TopologyChanged
 from acker_service.delivery.response import DeliveryResult
-from acker_service.delivery.retry import DeliveryConfig, EntryResult, Pause, Settlement
+from acker_service.delivery.retry import DeliveryConfig, EntryResult, Rest, Settlement
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.metrics.instruments import DeliveryMetrics
 from acker_service.redis.errors import PermissionDenied
@@ -97,8 +97,8 @@ class DeliveryWorker:
         """Send the claimed completions once."""
         raise NotImplementedError
 
-    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Pause | None:
-        """Settle the claimed entries; returns the pause after them (`pause_after`). Raises `CallbackGone`."""
+    async def settle(self, lease: Lease, claimed: ClaimedBatch, result: DeliveryResult) -> Rest | None:
+        """Settle the claimed entries; returns the rest after them (`rest_after`). Raises `CallbackGone`."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -125,10 +125,10 @@ class DeliveryWorker:
         """Return the time by Redis's clock, which is read once a turn, before the claim."""
         return self._clock.now_ms()
 
-    def pause_after(
+    def rest_after(
         self, claimed: ClaimedBatch, settlements: Sequence[Settlement] = (), *, backoff_s: float = 0.0
-    ) -> Pause | None:
-        """Return the pause after a batch; None if more may be due now, and the worker keeps the lease for it.
+    ) -> Rest | None:
+        """Return the rest after a batch; None if more may be due now, and the worker keeps the lease for it.
 
         What came after the claim has woken the worker, or the next poll of the mailboxes wakes it.
         """
@@ -138,7 +138,7 @@ class DeliveryWorker:
         # rule: a worker wakes for the retry of what it settled
         known = retries if claimed.due_ms is None else [*retries, claimed.due_ms]
         # rule: an idle worker releases its lease
-        return Pause(backoff_s=backoff_s, due_ms=min(known, default=None))
+        return Rest(backoff_s=backoff_s, due_ms=min(known, default=None))
 
     async def change_callback(self, change: Callable[[RegisteredCallback], RegisteredCallback]) -> None:
         """Change the callback as it is registered now; does nothing if the spout task has none."""
@@ -170,8 +170,8 @@ class DeliveryWorker:
             claimed = await self._claim(lease)
             if claimed.leased_for_ms is not None:
                 await self._wait(claimed.leased_for_ms / 1_000)
-            elif pause := await self._deliver_batch(lease, claimed):
-                await self._rest(pause)
+            elif rest := await self._deliver_batch(lease, claimed):
+                await self._rest(rest)
             elif not claimed.more:
                 await self._linger(self._wakeup.clear())
         except TopologyChanged:
@@ -186,23 +186,23 @@ class DeliveryWorker:
         self._wakeup.clear()  # the claim finds all that came until now
         return await self.leases.claim(lease, self.now_ms())
 
-    async def _deliver_batch(self, lease: Lease, claimed: ClaimedBatch) -> Pause | None:
-        """Deliver and settle a batch, which may be empty; returns the pause after it, with the lease released."""
+    async def _deliver_batch(self, lease: Lease, claimed: ClaimedBatch) -> Rest | None:
+        """Deliver and settle a batch, which may be empty; returns the rest after it, with the lease released."""
         if claimed.entries:
             # rule: what comes while a batch is delivered goes next
             return await self.settle(lease, claimed, await self.deliver(lease, claimed))
-        pause = self.pause_after(claimed)
-        if pause is not None:
+        rest = self.rest_after(claimed)
+        if rest is not None:
             await self.leases.release_lease(lease)
-        return pause
+        return rest
 
-    async def _rest(self, pause: Pause) -> None:
-        """Wait until the pause is over: the receiver is left alone, or a notification comes or a retry is due."""
-        if pause.backoff_s:
+    async def _rest(self, rest: Rest) -> None:
+        """Wait until the rest is over: the receiver is left alone, or a notification comes or a retry is due."""
+        if rest.backoff_s:
             # rule: a receiver that is left alone costs nothing
-            await self.sleep(min(IDLE_S, pause.backoff_s))
+            await self.sleep(min(IDLE_S, rest.backoff_s))
         else:
-            await self._wait(IDLE_S if pause.due_ms is None else (pause.due_ms - self.now_ms()) / 1_000)
+            await self._wait(IDLE_S if rest.due_ms is None else (rest.due_ms - self.now_ms()) / 1_000)
 
     async def _wait(self, seconds: float) -> None:
         """Wait for a notification, ``seconds`` at most; after one, linger for further completions."""

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.operations import Operation
-from acker_protocol.wire import operations, packed
+from acker_protocol.wire import operations as json_codec
+from acker_protocol.wire import packed
 
 from acker_service.operations import json_columns, packed_columns
 from acker_service.operations.column_batch import ColumnBatch
 
-CONTENT_TYPES = (operations.CONTENT_TYPE, packed.CONTENT_TYPE)
+CONTENT_TYPES = (json_codec.CONTENT_TYPE, packed.CONTENT_TYPE)
 """The content types of a batch."""
 
 MAX_UNCHECKED_BYTES = 65_536
@@ -32,7 +33,7 @@ class _BatchShape(msgspec.Struct, forbid_unknown_fields=True):
 
 _OperationShape = msgspec.defstruct(
     "_OperationShape",
-    [(name, str | int | float | bool | list[str] | None, None) for name in sorted(operations.FIELDS)],
+    [(name, str | int | float | bool | list[str] | None, None) for name in sorted(json_codec.FIELDS)],
     forbid_unknown_fields=True,
 )
 """An operation: every value that the contract allows is of one of these types, and no list holds another."""
@@ -55,7 +56,7 @@ def decode(content_type: str, body: bytes, *, max_operations: int, max_bytes: in
         taken = packed.decode_packed(body, max_operations=max_operations, max_bytes=max_bytes)
     else:
         taken = decode_json_batch(body, max_operations=max_operations)
-    return json_columns.decode(operations.encode_batch(taken), max_operations=max_operations)
+    return json_columns.decode(json_codec.encode_batch(taken), max_operations=max_operations)
 
 
 def decode_columns(content_type: str, body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
@@ -73,11 +74,11 @@ def decode_json_batch(body: bytes, *, max_operations: int) -> list[Operation]:
     """Decode a JSON batch by the reference codec. Raises `TooLarge`, `InvalidRequest`."""
     if len(body) > MAX_UNCHECKED_BYTES:
         _check_batch_shape(body, max_operations=max_operations)
-    document = operations.decode_json(body)
+    document = json_codec.decode_json(body)
     ops = document.get("ops")
     if isinstance(ops, list):
         _check_count(len(ops), max_operations=max_operations)
-    return operations.decode_batch(document, max_operations=max_operations)
+    return json_codec.decode_batch(document, max_operations=max_operations)
 
 
 def decode_operation(verb: str, body: bytes) -> Operation:
@@ -88,9 +89,9 @@ def decode_operation(verb: str, body: bytes) -> Operation:
     if len(body) > MAX_UNCHECKED_BYTES:
         _check_operation_shape(body)
     try:
-        return operations.decode_operation(verb, _decode_document(body))
+        return json_codec.decode_operation(verb, _decode_document(body))
     except (ValueError, RecursionError, InvalidRequest):
-        return operations.decode_operation(verb, operations.decode_json(body))
+        return json_codec.decode_operation(verb, json_codec.decode_json(body))
 
 
 def _check_batch_shape(body: bytes, *, max_operations: int) -> None:
