@@ -1,6 +1,7 @@
 """A process is a bolt: each row of the table in docs/processes.md, with real processes and a real acker."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -122,6 +123,75 @@ def test_a_command_that_fails_gives_the_last_line_of_its_stderr_as_reason_and_pa
 def test_a_command_that_fails_in_silence(tree: Tree, script: str, code: int, reason: str) -> None:
     assert tree.run(script).returncode == code
     assert tree.completion().reason == reason
+
+
+RECORDED = Path(__file__).parent / "failed_commands"
+"""What npm 11.19, pip 23.2, Maven 3.8, pytest 9.2 and Go 1.26 printed when they failed."""
+
+REASONS = [
+    ("npm", "npm-install", "npm error notarget No matching version found for left-pad@99.0.0."),
+    ("npm", "npm-run", "Error: no such template: cart.html"),
+    ("pip", "pip-install", "ERROR: No matching distribution found for attrs==0.0.1"),
+    ("pip", "pip-build", "RuntimeError: no version of the compiler"),
+    ("mvn", "maven", "[ERROR] /home/dev/shop/src/main/java/Cart.java:[3,16] cannot find symbol"),
+    ("pytest", "pytest", "FAILED test_cart.py::test_a_cart_sums_up - assert 3 == 4"),
+    ("pytest", "pytest-collect", "ERROR test_cart.py"),
+    ("go", "go-build", "./main.go:4:10: undefined: total"),
+    ("go", "go-test", "cart_test.go:7: the sum is 3, not 4"),
+    (
+        "go",
+        "go-panic",
+        "panic: runtime error: index out of range [3] with length 0 [recovered, repanicked]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tool", "recorded", "reason"), REASONS, ids=[recorded for _, recorded, _ in REASONS])
+def test_the_expression_of_the_page_finds_the_reason_in_what_a_tool_prints(
+    tree: Tree, tool: str, recorded: str, reason: str
+) -> None:
+    [block] = [it.code for it in fences((DOCS / "processes.md").read_text()) if "--reason-from '" in it.code]
+    commands = [shlex.split(line) for line in block.splitlines()]
+    [expression] = [
+        words[words.index("--reason-from") + 1] for words in commands if words[words.index("--") + 1] == tool
+    ]
+    printed = {kind: RECORDED / f"{recorded}.{kind}" for kind in ("stdout", "stderr")}
+    script = "".join(f"cat {file} >&{number}; " for number, file in enumerate(printed.values(), 1) if file.exists())
+    ended = tree.run(f"{script}exit 1", "--reason-from", expression)
+    expected = [file.read_text() if file.exists() else "" for file in printed.values()]
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, *expected)
+    assert tree.completion().reason == reason
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo 'error: out'; echo 'error: first' >&2; echo 'error: last' >&2; echo bye >&2", "error: last"),
+        ("echo 'error: out'; echo bye >&2", "error: out"),
+        ("echo out; echo bye >&2", "bye"),
+        ("echo out", "sh exited with 1"),
+        ("printf 'error: %01100d' 7", "error: " + "0" * 1017),
+        ("printf '  \\033[31merror:\\033[0m red\\r\\n' >&2; echo bye >&2", "error: red"),
+        ("echo 'error: early' >&2; head -c 200000 /dev/zero >&2", "error: early"),
+        ("printf 'error' >&2; sleep 0.2; printf ': whole\\n' >&2", "error: whole"),
+        ("printf 'error' >&2; sleep 0.2; printf '; not one\\nbye\\n' >&2", "bye"),
+    ],
+)
+def test_the_reason_is_the_last_line_that_matches_of_stderr_else_of_stdout_else_as_without(
+    tree: Tree, script: str, reason: str
+) -> None:
+    assert tree.run(f"{script}; exit 1", "--reason-from", "^error(:|$)").returncode == 1
+    assert tree.completion().reason == reason
+
+
+def test_a_command_whose_stdout_nobody_reads_any_more_ends_as_without_an_expression(tree: Tree) -> None:
+    run = "acker run --component build --reason-from error -- sh -c 'while echo more; do :; done; touch survived'"
+    ended = subprocess.run(
+        ["sh", "-c", f"{run} | head -1"], env=tree.environment, cwd=tree.folder, timeout=250, check=True
+    )
+    assert ended.returncode == 0
+    assert not (tree.folder / "survived").exists()
+    assert tree.completion().reason == "sh was ended by SIGPIPE"
 
 
 def test_steps_that_start_steps_are_one_tree(tree: Tree) -> None:
@@ -284,6 +354,8 @@ def test_a_command_whose_file_of_children_is_gone_fails(tree: Tree) -> None:
         ({"ACKER_ANCHORS": "nonsense"}, "--key=a"),
         ({}, "--reset-interval=-1"),
         ({}, "--component=not a name"),
+        ({}, "--reason-from=(error"),
+        ({"ACKER_ANCHORS": ""}, "--reason-from=*"),
     ],
 )
 def test_a_command_is_not_started_where_its_run_cannot_be_tracked(

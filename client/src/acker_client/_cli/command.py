@@ -1,6 +1,7 @@
-"""A command that runs as a child process: its signals, its exit code, the last line of its stderr."""
+"""A command that runs as a child process: its signals, its exit code, and the line that says why it failed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
@@ -27,10 +29,13 @@ PASSED_ON = tuple(
 FROM_TERMINAL = frozenset({signal.SIGINT, getattr(signal, "SIGQUIT", None)})
 
 KEPT_BYTES = 16_384
-"""How much of stderr is kept: more than the last line of a reason takes."""
+"""How much of an output, and of a line, is kept: more than a reason takes."""
 
 DRAIN_S = 0.5
-"""How long stderr is read after the command's end, where a process that it left behind keeps it open."""
+"""How long an output is read after the command's end, where a process that it left behind keeps it open."""
+
+COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""The codes by which a program colours its lines where it is told to, as in CI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,31 +49,49 @@ class Ended:
 class Command:
     """A command that was started, or could not be; only the main thread may make it. It gets this process's signals.
 
-    With ``keep_stderr`` its stderr goes through a pipe, and its last line is the reason.
+    With ``keep_reason`` its stderr goes through a pipe, and its last line is the reason. With ``reason_from`` its
+    stdout does, too, and the reason is the last line of stderr, else of stdout, in which the expression is found.
     """
 
-    def __init__(self, command: Sequence[str], *, environment: Mapping[str, str], keep_stderr: bool) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        keep_reason: bool,
+        reason_from: re.Pattern[str] | None = None,
+    ) -> None:
         self._command = command
         self._not_started: Ended | None = None
-        self._tail: _Tail | None = None
+        self._outputs: list[_Output] = []
         signals = _PassedSignals()
+        stderr = subprocess.PIPE if keep_reason else None
+        stdout = subprocess.PIPE if keep_reason and reason_from is not None else None
         try:
-            stderr = subprocess.PIPE if keep_stderr else None
-            self._process = subprocess.Popen(command, env=dict(environment), stderr=stderr)
+            self._process = subprocess.Popen(command, env=dict(environment), stdout=stdout, stderr=stderr)
         except OSError as error:
             self._not_started = _describe_error(command, error)
             return
         signals.pass_to(self._process)
         if self._process.stderr is not None:
-            self._tail = _Tail(self._process.stderr.fileno())
+            self._outputs.append(_Output(self._process.stderr, sys.stderr.fileno(), reason_from))
+        if self._process.stdout is not None:
+            self._outputs.append(_Output(self._process.stdout, sys.stdout.fileno(), reason_from, ends_with_reader=True))
 
     def wait(self) -> Ended:
         """Wait for its end."""
         if self._not_started is not None:
             return self._not_started
         code = self._process.wait()
-        last_line = self._tail.last_line() if self._tail is not None else ""
-        return Ended(exit_code=code if code >= 0 else 128 - code, reason=last_line or _describe(self._command, code))
+        reason = self._reason() or _describe(self._command, code)
+        return Ended(exit_code=code if code >= 0 else 128 - code, reason=reason)
+
+    def _reason(self) -> str:
+        """Return the line that says why it failed, cut to the length of a reason; empty if no line does."""
+        for output in self._outputs:
+            output.drain()
+        found = [output.matched for output in self._outputs] + [output.last_line() for output in self._outputs[:1]]
+        return next(filter(None, found), "")[:REASON_CHARACTERS]
 
 
 class _PassedSignals:
@@ -97,34 +120,70 @@ class _PassedSignals:
             self._process.send_signal(number)
 
 
-class _Tail:
-    """Copies a pipe to the stderr of this process in a thread, and keeps its end."""
+class _Output:
+    """Copies a pipe to an output of this process in a thread; keeps its end, and the last line that matches.
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    Where nobody reads the copy any more, an output that ``ends_with_reader`` closes the pipe: the command gets SIGPIPE,
+    as it does without the pipe.
+    """
+
+    def __init__(
+        self, pipe: IO[bytes], own: int, reason_from: re.Pattern[str] | None, *, ends_with_reader: bool = False
+    ) -> None:
+        self.matched = ""
+        self._pipe = pipe
+        self._own = own
+        self._reason_from = reason_from
+        self._ends_with_reader = ends_with_reader
         self._kept = b""
+        self._begun = b""
         self._thread = threading.Thread(target=self._copy, daemon=True)
         self._thread.start()
 
-    def last_line(self) -> str:
-        """Return the last line that is not blank, cut to the length of a reason."""
+    def drain(self) -> None:
+        """Read what is left, at most for `DRAIN_S`."""
         self._thread.join(DRAIN_S)
         if self._thread.is_alive():
             self._continue_in_cat()
-        lines = [line for line in self._kept.decode(errors="replace").splitlines() if line.strip()]
-        return lines[-1].strip()[:REASON_CHARACTERS] if lines else ""
+        self._match(self._begun)
+
+    def last_line(self) -> str:
+        """Return the last line that is not blank."""
+        return next(reversed(_lines(self._kept)), "")
 
     def _continue_in_cat(self) -> None:
         """Start a process that copies the rest: else SIGPIPE would kill what still writes to the pipe."""
         with suppress(OSError):
-            subprocess.Popen(["cat"], stdin=self._descriptor, stdout=sys.stderr, start_new_session=True)  # noqa: S607
+            subprocess.Popen(["cat"], stdin=self._pipe, stdout=self._own, start_new_session=True)  # noqa: S607
 
     def _copy(self) -> None:
-        while data := os.read(self._descriptor, 65_536):
+        while data := os.read(self._pipe.fileno(), 65_536):
             self._kept = (self._kept + data)[-KEPT_BYTES:]
-            with suppress(OSError):
-                sys.stderr.buffer.write(data)
-                sys.stderr.buffer.flush()
+            whole, end, begun = (self._begun + data).rpartition(b"\n")
+            self._begun = begun[-KEPT_BYTES:]
+            self._match(whole + end)
+            try:
+                _write(self._own, data)
+            except OSError:
+                if self._ends_with_reader:
+                    self._pipe.close()
+                    return
+
+    def _match(self, data: bytes) -> None:
+        """Look for the last line that matches; a line that goes on is looked at when it has ended."""
+        if (wanted := self._reason_from) is not None:
+            self.matched = next(filter(wanted.search, reversed(_lines(data))), self.matched)
+
+
+def _lines(data: bytes) -> list[str]:
+    """Return the lines that are not blank, without the codes of colours."""
+    lines = COLOURS.sub("", data.decode(errors="replace")).splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 def _is_in_foreground() -> bool:

@@ -1,6 +1,7 @@
 """``acker run``: a command as a bolt."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -49,13 +50,17 @@ MAX_RESET_S = 604_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What to run, as which bolt, and when to reset the timeout (seconds; None: by the timeouts of the roots)."""
+    """What to run, as which bolt, and when to reset the timeout (seconds; None: by the timeouts of the roots).
+
+    ``reason_from`` is an expression: a line in which it is found says why the command failed.
+    """
 
     command: Sequence[str]
     component: str
     key: str | None
     on_error: "OnError"
     reset_interval: float | None
+    reason_from: str | None
 
 
 def main(arguments: Sequence[str], *, description: str | None) -> int:
@@ -78,6 +83,7 @@ def _read_options(arguments: Sequence[str], *, description: str | None) -> RunOp
     add("--key", help="Within another run: a re-run with this key gets the same edge.")
     add("--on-error", choices=("fail", "leave-open"), default="fail", help="leave-open: the queue redelivers [fail].")
     add("--reset-interval", type=float, metavar="SECONDS", help="How often the timeout is reset [a third of it].")
+    add("--reason-from", metavar="REGEX", help="The last line with it, of stderr or stdout, is the reason.")
     found = parser.parse_args(arguments[:at])
     return RunOptions(
         command=arguments[at + 1 :],
@@ -85,24 +91,26 @@ def _read_options(arguments: Sequence[str], *, description: str | None) -> RunOp
         key=found.key,
         on_error="leave_open" if found.on_error == "leave-open" else "fail",
         reset_interval=found.reset_interval,
+        reason_from=found.reason_from,
     )
 
 
 def _run(options: RunOptions) -> int:
     """Start the command as early as possible: the client is imported while it runs."""
+    reason_from = _compile(options.reason_from)
     if os.environ.get(ANCHORS_VARIABLE):
         _check(options)  # before a child is listed: one that is listed has to be acked
     elif ANCHORS_VARIABLE in os.environ:
         print_line(f"acker: {EMPTY_ANCHORS}", file=sys.stderr)
     anchors = extract(received_headers(options.key))
     if anchors is None:
-        return Command(options.command, environment=os.environ, keep_stderr=False).wait().exit_code
+        return Command(options.command, environment=os.environ, keep_reason=False).wait().exit_code
     around = children_of(os.environ[ANCHORS_VARIABLE], os.environ)
     acker = _connect(anchors) if options.on_error == "leave_open" else None
     needs_keys = acker is not None and not acker.topologies.get(anchors.topology).dedupe_window
     children = ChildrenFile.create(anchors, component=options.component, needs_keys=needs_keys)
     own = {ANCHORS_VARIABLE: anchors.headers()[ANCHORS], CHILDREN_VARIABLE: str(children.path)}
-    command = Command(options.command, environment=os.environ | own, keep_stderr=True)
+    command = Command(options.command, environment=os.environ | own, keep_reason=True, reason_from=reason_from)
     with acker or _connect(anchors) as acker:
         from acker_client.sync.keep_alive import kept_alive  # noqa: PLC0415 - as in `_connect`
 
@@ -110,6 +118,14 @@ def _run(options: RunOptions) -> int:
         with kept_alive(tup, topologies=acker.topologies, roots=acker.roots, interval=options.reset_interval):
             ended = command.wait()
         return _end(acker, tup, ended, children, around)
+
+
+def _compile(expression: str | None) -> "re.Pattern[str] | None":
+    """Compile what lines are searched for. Raises `UsageError`."""
+    try:
+        return None if expression is None else re.compile(expression)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(f"--reason-from must be a regular expression of Python: {error}, in {expression!r}") from None
 
 
 def _check(options: RunOptions) -> None:
