@@ -40,6 +40,7 @@ REMEMBERED = "tests/integration/operations/test_remembered_requests.py::"
 REFUSALS = "tests/integration/operations/test_repeats.py::"
 REMOVAL = "tests/integration/topologies/test_topology_deletion.py::"
 REPEATS = "tests/integration/operations/test_idempotency.py::"
+ROOT_STATES = "tests/integration/roots/test_root_states.py::"
 ROOTS = "tests/integration/roots/test_roots.py::"
 SLICES = "tests/model/test_slices.py::"
 SPOUTS = "tests/integration/topologies/test_spouts.py::"
@@ -328,6 +329,8 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a finished root shows its outcome", "'F', root.outcome", "'N'", ANSWERS + "test_a_root_shows_how_it_stands"),
     ("a root is over when it has no record", "raw and is_record(raw) and 0 or ", "", ROOTS + "test_a_look_finds_the_roots_that_are_over_and_no_others"),
     ("a root is over when it has no record", "is_record(raw) and ", "", ROOTS + "test_a_look_finds_the_roots_that_are_over_and_no_others"),
+    ("the states of roots have the outcomes of the finished ones", "call.root.outcome or ", "", ROOT_STATES + "test_each_root_has_its_state_in_the_order_of_the_request"),
+    ("the states of roots have the outcomes of the finished ones", "#letters + 1", "1", ROOT_STATES + "test_each_root_has_its_state_in_the_order_of_the_request"),
     ("a fail by hand leaves an unknown root unknown", None, "", ROOTS + "test_a_root_that_nobody_knows_stays_unknown"),
     ("a fail by hand goes by the state machine, and has a reason", " text = args[5] ", "", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
     ("a fail by hand is written", None, "", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),

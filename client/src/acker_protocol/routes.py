@@ -32,6 +32,11 @@ def root(name: str, root_id: str) -> str:
     return f"{roots(name)}/{root_id}"
 
 
+def root_states(name: str) -> str:
+    """The path that reads the states of many roots."""
+    return f"{roots(name)}/states"
+
+
 def force_fail(name: str, root_id: str) -> str:
     """The path by which an operator fails a root."""
     return f"{root(name, root_id)}/fail"

@@ -235,6 +235,8 @@ ADDRESSES = {
     "completions of an unknown topology": Bad(path=f"{V1}/nowhere/spouts/a/completions", method="GET",
                                               code="unknown_topology"),
     "an unknown root": Bad(path=f"{DEFAULT}/roots/{ROOT}", method="GET", code="unknown_root", says=ROOT),
+    "states in an unknown topology": Bad(path=f"{V1}/nowhere/roots/states", request=_json({"root_ids": []}),
+                                         code="unknown_topology"),
     "a root id of zero": Bad(path=f"{DEFAULT}/roots/{'0' * 16}", method="GET"),
     "a root id in capitals": Bad(path=f"{DEFAULT}/roots/00000000000000C1", method="GET"),
     "a short root id": Bad(path=f"{DEFAULT}/roots/c1", method="GET"),

@@ -46,6 +46,7 @@ CONTRACT = {
     f"GET {TOPOLOGY}/failures": "ack",
     f"GET {TOPOLOGY}/history": "ack",
     f"GET {TOPOLOGY}/roots": "ack",
+    f"POST {TOPOLOGY}/roots/states": "ack",
     f"GET {ROOT}": "ack",
     f"GET {ROOT}/tree": "ack",
     f"POST {ROOT}/fail": "admin",
@@ -79,7 +80,7 @@ def every_route() -> Iterable[RouteContext]:
 
 def endpoints() -> list[tuple[str, str, str]]:
     """Every (method, path, scope the contract asks for) of the application."""
-    found = [f"{method} {route.path}" for route in every_route() for method in sorted(route.methods or {"?"})]
+    found = [f"{method} {route.path_format}" for route in every_route() for method in sorted(route.methods or {"?"})]
     found += [f"POST {route.template}" for route in ROUTES.values()]
     return [(*name.split(" "), CONTRACT.get(name.replace("HEAD ", "GET "), "not of the contract")) for name in found]  # type: ignore[misc]
 
@@ -131,7 +132,7 @@ def refusal(method: str, status: int, code: str) -> tuple[int, str]:
 
 def test_every_route_declares_what_it_needs():
     declared = {
-        f"{method} {route.path}": [need.dependency.scope for need in route.dependencies if _is_need(need)]
+        f"{method} {route.path_format}": [need.dependency.scope for need in route.dependencies if _is_need(need)]
         for route in every_route()
         for method in route.methods or {"?"}
     }

@@ -45,6 +45,7 @@ DOCUMENTS = {
     "a topology": ("PUT", f"{V1}/other", b'"ackers": 1'),
     "a spout task": ("PUT", f"{DEFAULT}/spouts/orders", b'"ephemeral": false'),
     "a fail by hand": ("POST", f"{DEFAULT}/roots/00000000000000a1/fail", b'"reason": "no"'),
+    "states of roots": ("POST", f"{DEFAULT}/roots/states", b'"root_ids": []'),
     "a release": ("POST", f"{DEFAULT}/spouts/orders/completions/release", b'"cursor": "no"'),
 }
 """Documents that are no operations: how they are sent, and a field."""
@@ -92,6 +93,7 @@ ROUTES = {
     "topology": ("PUT", f"{V1}/other"),
     "spout task": ("PUT", f"{DEFAULT}/spouts/orders"),
     "fail by hand": ("POST", f"{DEFAULT}/roots/00000000000000a1/fail"),
+    "states of roots": ("POST", f"{DEFAULT}/roots/states"),
     "dead letters": ("POST", f"{DEFAULT}/spouts/orders/dead-letters/discard"),
     "completions": ("POST", f"{DEFAULT}/spouts/orders/completions/discard"),
 }

@@ -9,6 +9,7 @@ ADDRESSES = [
     (routes.operation("orders", "batch"), "/v1/topologies/orders/batch"),
     (routes.root("orders", "00000000000000a1"), "/v1/topologies/orders/roots/00000000000000a1"),
     (routes.roots("orders"), "/v1/topologies/orders/roots"),
+    (routes.root_states("orders"), "/v1/topologies/orders/roots/states"),
     (routes.force_fail("orders", "00000000000000a1"), "/v1/topologies/orders/roots/00000000000000a1/fail"),
     (routes.spouts("orders"), "/v1/topologies/orders/spouts"),
     (routes.spout("orders", "reader-1"), "/v1/topologies/orders/spouts/reader-1"),

@@ -20,6 +20,8 @@ OUTSTANDING = range(-(2**31), 2**31)
 LIMIT = range(1, 10_001)
 WAIT_MS = range(60_001)
 ACKERS = range(129)
+ROOT_IDS = 1_000
+"""Of so many roots one request reads the states at most."""
 MESSAGE_ID_BYTES = 1_024
 REASON_CHARACTERS = 1_024
 
@@ -74,6 +76,13 @@ def edges(value: Any) -> tuple[int, ...]:
     ids = tuple(identity(item) for item in value)
     check_distinct(ids)
     return ids
+
+
+def root_ids(value: Any) -> list[int]:
+    """Check and parse a list of at most `ROOT_IDS` root ids; an error names the one that is none."""
+    if not isinstance(value, list) or len(value) > ROOT_IDS:
+        raise ValueError(f"must be a list of at most {ROOT_IDS} root ids")
+    return [_root_id(index, item) for index, item in enumerate(value)]
 
 
 def check_distinct(ids: tuple[int, ...]) -> None:
@@ -132,6 +141,13 @@ def allow_zero(check: "Callable[[Any], int]") -> "Callable[[Any], int]":
             raise ValueError(f"{error}, or 0") from None
 
     return checked
+
+
+def _root_id(index: int, value: Any) -> int:
+    try:
+        return identity(value)
+    except ValueError as error:
+        raise ValueError(f"must hold root ids: the one at index {index} {error}") from None
 
 
 def _without_fraction(value: Any) -> Any:

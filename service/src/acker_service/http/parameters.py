@@ -7,6 +7,7 @@ from acker_protocol.errors import InvalidRequest, TooLarge, UnsupportedMediaType
 from acker_protocol.wire.fields import LIMIT, WAIT_MS, abbreviate, nearest
 from acker_protocol.wire.operations import CONTENT_TYPE
 from fastapi import Path, Query, Request
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
@@ -27,6 +28,15 @@ Peek = Annotated[bool, Query()]
 Milliseconds = Annotated[int, Query(ge=0, le=2**53 - 1)]
 Force = Annotated[bool, Query()]
 Discard = Annotated[bool, Query()]
+
+
+class _OneRoot(StringConvertor):
+    """What stands for one root in an address: anything but the word that has an address of its own."""
+
+    regex = "(?!states$)[^/]+"
+
+
+register_url_convertor("one_root", _OneRoot())
 
 
 def first_of_each(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

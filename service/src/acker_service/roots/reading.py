@@ -1,5 +1,6 @@
 """Reads single roots, and fails them for an operator."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from acker_protocol.operations import Outcome
@@ -8,7 +9,7 @@ from acker_service.metrics.instruments import OperationMetrics
 from acker_service.redis import codec, functions
 from acker_service.redis.codec import CodeResult
 from acker_service.redis.functions.failures import FailureRecord
-from acker_service.redis.functions.roots import RootRecord, RootState
+from acker_service.redis.functions.roots import RootRecord, RootState, StateReply
 from acker_service.roots.failures import FailureReader
 from acker_service.topologies.shards import Shards
 from acker_service.topologies.spouts import SpoutRegistry
@@ -75,6 +76,22 @@ class RootReader:
         indexes = {reply.record.spout_index} if reply.state is RootState.PENDING else set[int]()
         names = await self._spouts.names(topology, indexes) if indexes else {}
         return view_record(reply.record, reply.state, reply.now_ms, names)
+
+    async def read_states(self, topology: Topology, root_ids: Sequence[int]) -> list[StateReply]:
+        """Read the states of roots, in their order, with one call on each shard that has any of them."""
+        layout = topology.layout
+        by_shard: dict[int, dict[int, None]] = {}
+        for root_id in root_ids:
+            by_shard.setdefault(layout.shard_of(root_id), {})[root_id] = None
+        calls = []
+        for shard, own in by_shard.items():
+            with_buckets = [(layout.bucket_of(root_id), root_id) for root_id in own]
+            calls.append((shard, functions.roots.read_states(with_buckets, settings=topology.settings)))
+        _, replies = await self._shards.call_at(topology, calls)
+        found: dict[int, StateReply] = {}
+        for roots, states in zip(by_shard.values(), replies, strict=True):
+            found.update(zip(roots, states, strict=True))
+        return [found[root_id] for root_id in root_ids]
 
     async def force_fail(self, topology: Topology, root_id: int, reason: str) -> CodeResult | None:
         """Fail a root, also an early one, and return the result of the fail, None for an unknown root."""

@@ -16,6 +16,7 @@ _EARLY_BYTES = "early roots are bounded in bytes, too"
 _RATE = "a key may have a rate: each operation that needs a key refers to this answer"
 _LIVE = "streams of live events have a bound of their own"
 _STREAMS = "an error that ends a stream is its last event"
+_STATES = "the states of many roots are read in one request"
 _ACTS = "the topologies share what is kept of the audit trail"
 CHANGED: Pieces = {
     "info": "HEAD is answered wherever GET is; a body that is not required may be left out; origins of web pages",
@@ -37,6 +38,9 @@ CHANGED: Pieces = {
     "GET /v1/topologies/{topology}/spouts/{spout_task}/completions": _STREAMS,
     "GET /v1/status": _EARLY_BYTES,
     "GET /v1/audit": _ACTS,
+    "POST /v1/topologies/{topology}/roots/states": _STATES,
+    "schemas/RootIds": _STATES,
+    "schemas/StateOfRoot": _STATES,
     "schemas/Store": _EARLY_BYTES,
     "responses/429.overloaded": _RATE,
     "responses/429.mailbox_full.max_spout_pending.overloaded": _RATE,

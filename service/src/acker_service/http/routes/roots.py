@@ -1,4 +1,4 @@
-"""Routes of the roots: list them, read or await one, fail one by hand."""
+"""Routes of the roots: list them, read or await one, read the states of many, fail one by hand."""
 
 import asyncio
 from typing import Annotated, Any
@@ -6,20 +6,20 @@ from typing import Annotated, Any
 from acker_protocol.errors import InvalidRequest, UnknownRoot
 from acker_protocol.ids import format_id, parse_id
 from acker_protocol.operations import OperationState
-from acker_protocol.wire.fields import MESSAGE_ID_BYTES, reason
+from acker_protocol.wire.fields import MESSAGE_ID_BYTES, reason, root_ids
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Query, Request
 
 from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs
-from acker_service.http.documents import read_json_if_any
+from acker_service.http.documents import read_json, read_json_if_any
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
 from acker_service.http.operations import show_result
 from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.functions.failures import FailureRecord
-from acker_service.redis.functions.roots import RootFilter, RootState
+from acker_service.redis.functions.roots import RootFilter, RootState, StateReply
 from acker_service.roots.edges import Edge
 from acker_service.roots.explaining import Explanation, RootExplainer
 from acker_service.roots.notifier import RootNotifier
@@ -37,6 +37,7 @@ MessageIdFilter = Annotated[str | None, Query(max_length=MESSAGE_ID_BYTES)]
 ListCursor = Annotated[str | None, Query()]
 
 _STATES = {RootState.EARLY: "early", RootState.PENDING: "pending", RootState.FINISHED: "finished"}
+_ALL_STATES = _STATES | {RootState.UNKNOWN: "unknown"}
 
 
 def make_router(
@@ -84,7 +85,7 @@ def make_router(
 
         return await registry.with_current(topology, work)
 
-    @router.get("/{root_id}", dependencies=[needs("ack")])
+    @router.get("/{root_id:one_root}", dependencies=[needs("ack")])
     async def get_root(
         request: Request, topology: TopologyName, root_id: RootId, wait_ms: WaitMs = 0
     ) -> dict[str, Any]:
@@ -110,8 +111,23 @@ def make_router(
                 end_head(request)
         return _show_tree(await registry.with_current(topology, lambda found: explainer.explain(found, number)))
 
+    _add_states(router, registry=registry, roots=roots, max_body_bytes=max_body_bytes)
     _add_fail(router, registry=registry, roots=roots, trail=trail, max_body_bytes=max_body_bytes)
     return router
+
+
+def _add_states(router: APIRouter, *, registry: TopologyRegistry, roots: RootReader, max_body_bytes: int) -> None:
+    """Add the route that reads the states of many roots."""
+
+    @router.post("/states", dependencies=[needs("ack")])
+    async def read_states(topology: TopologyName, request: Request) -> dict[str, Any]:
+        """Return the states of many roots, in the order in which they are named; one that is not known is `unknown`."""
+        values = check(await read_json(request, max_bytes=max_body_bytes), {"root_ids": root_ids})
+        if "root_ids" not in values:
+            raise InvalidRequest("root_ids is missing")
+        numbers = values["root_ids"]
+        states = await registry.with_current(topology, lambda found: roots.read_states(found, numbers))
+        return {"roots": [_show_state(*each) for each in zip(numbers, states, strict=True)]}
 
 
 def _add_fail(
@@ -171,6 +187,11 @@ def _show(root: RootView) -> dict[str, Any]:
         "last_component": root.last_component,
         "acks": root.acks,
     }
+
+
+def _show_state(root_id: int, reply: StateReply) -> dict[str, Any]:
+    state = {"root_id": format_id(root_id), "state": _ALL_STATES[reply.state]}
+    return state if reply.outcome is None else state | {"outcome": reply.outcome.value}
 
 
 def _show_tree(root: Explanation) -> dict[str, Any]:

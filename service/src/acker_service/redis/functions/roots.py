@@ -74,6 +74,21 @@ class RootReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateReply:
+    """The state of one of many roots, and the outcome of a finished one."""
+
+    state: RootState
+    outcome: Outcome | None = None
+
+
+_STATE_REPLIES = {
+    **{ord(state.value): StateReply(state=state) for state in RootState if state is not RootState.FINISHED},
+    **{ord(code): StateReply(state=RootState.FINISHED, outcome=outcome) for code, outcome in _OUTCOMES.items()},
+}
+"""What a letter of the reply means; a finished root has that of its outcome."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPosition:
     """A position in a shard's list of pending roots: a bucket, its score in the deadline index, a HSCAN cursor."""
 
@@ -130,8 +145,12 @@ def force_fail(*, settings: bytes, bucket: int, root_id: int, reason: str) -> Sh
 
 def ended(roots: Iterable[tuple[int, int]]) -> ShardCall[list[bool]]:
     """Check for each root (bucket, root id) that it is neither early nor pending."""
-    packed = b"".join(_BUCKET_AND_ROOT.pack(bucket, root_id) for bucket, root_id in roots)
-    return ShardCall(function="acker_ended_v1", args=(packed,), decode=_flags, confirm=False)
+    return ShardCall(function="acker_ended_v1", args=(_pack(roots),), decode=_flags, confirm=False)
+
+
+def read_states(roots: Iterable[tuple[int, int]], *, settings: bytes) -> ShardCall[list[StateReply]]:
+    """Read the state of each root (bucket, root id)."""
+    return ShardCall(function="acker_read_states_v1", args=(settings, _pack(roots)), decode=_state_replies)
 
 
 def list_roots(
@@ -237,6 +256,10 @@ def _flags(reply: list[bytes]) -> list[bool]:
     return [flag == _OVER for flag in _only(reply)]
 
 
+def _state_replies(reply: list[bytes]) -> list[StateReply]:
+    return [_STATE_REPLIES[letter] for letter in _only(reply)]
+
+
 def _listed(reply: list[Any]) -> ListedRoots:
     now_ms, scanned, score, bucket, hscan_cursor, *rest = reply
     parts = [
@@ -265,6 +288,10 @@ def _counts(reply: list[Any]) -> ShardCounts:
 def _stored(reply: list[Any]) -> StoredCounts:
     unread, dead = reply
     return StoredCounts(unread=by_index(unread), dead=by_index(dead))
+
+
+def _pack(roots: Iterable[tuple[int, int]]) -> bytes:
+    return b"".join(_BUCKET_AND_ROOT.pack(bucket, root_id) for bucket, root_id in roots)
 
 
 def _id_bytes(root_id: int) -> bytes:

@@ -71,6 +71,23 @@ do
   end
 
   --[[
+    Reads the states of roots.
+
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] per root its bucket c4 and id c8
+    Output  {'ok', per root a letter: N unknown, E early, P pending, of a finished one its outcome A, F or T}
+  ]]
+  local function read_states(key, base, args)
+    local call, letters, pos, bucket, root_id = begin_call(key, base, args), {}, 1, nil, nil
+    while pos <= #args[3] do
+      bucket, root_id, pos = struct.unpack('>c4c8', args[3], pos)
+      load_root(call, call.root, root_id, bucket)
+      -- rule: the states of roots have the outcomes of the finished ones
+      letters[#letters + 1] = call.root.outcome or call.root.state
+    end
+    return { 'ok', table.concat(letters) }
+  end
+
+  --[[
     Fails a root by the state machine, unless it is unknown: it then stays unknown.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] root id  [5] reason
@@ -191,6 +208,7 @@ do
   register_on_shard('acker_read_root_v2', read_root)
   register_on_shard('acker_read_trace_v1', read_traced_root)
   register_on_shard('acker_ended_v1', ended)
+  register_on_shard('acker_read_states_v1', read_states)
   register_on_shard('acker_force_fail_v1', force_fail)
   register_on_shard('acker_list_roots_v2', list_roots)
 end
