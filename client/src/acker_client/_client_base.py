@@ -40,13 +40,15 @@ class Stats:
     """What a client has counted.
 
     ``in_flight`` operations are buffered or being sent now; ``lost`` operations could not be delivered;
-    ``dropped_tuples`` were acked by a `DropTuple`; ``untracked_tuples`` came without an anchors header.
+    ``dropped_tuples`` were acked by a `DropTuple`; ``untracked_tuples`` came without an anchors header; ``skipped``
+    tuples were not processed, since all their roots had ended.
     """
 
     in_flight: int
     lost: int
     dropped_tuples: int
     untracked_tuples: int
+    skipped: int = 0
 
 
 class BaseClient:
@@ -100,6 +102,7 @@ class BaseClient:
             lost=buffer.lost_operations,
             dropped_tuples=self._submitter.dropped_tuples,
             untracked_tuples=self._submitter.untracked_tuples,
+            skipped=self._submitter.skipped_tuples,
         )
 
     def anchor(self, *tuples: BaseTuple, key: str | None = None) -> "Anchors":
@@ -127,6 +130,7 @@ class BaseClient:
     def after_fork_in_child(self) -> None:
         """Drop buffers and connections in the child of a fork: the parent sends what it has buffered."""
         self._submitter.flusher.buffer.clear()
+        self._submitter.ended_roots.forget()
         self._spouts.after_fork()
         self._reset_driver()
 

@@ -82,7 +82,7 @@ class HttpCodec:
 
     def timeout_s(self, request: "Request") -> float:
         """Return the seconds that each step of a request may take: to connect, to write, to read once."""
-        return self.route.timeout_s + request.wait_s
+        return request.timeout_s(self.route.timeout_s)
 
     def write(self, request: "Request") -> bytes:
         """Write a request as httpx would send it. Head and body are one, so that the service reads both at once.

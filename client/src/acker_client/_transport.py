@@ -105,7 +105,7 @@ def build_request(client: Any, request: "Request", route: Route) -> Any:
         f"{route.address}{request.path}",
         content=request.body or None,
         headers=route.headers | request.headers(),
-        timeout=route.timeout_s + request.wait_s,
+        timeout=request.timeout_s(route.timeout_s),
     )
 
 

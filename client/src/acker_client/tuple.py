@@ -53,6 +53,18 @@ class Tuple(BaseTuple):
         """Return every root of the tuple its message timeout again. See `Acker.reset_timeout`."""
         return self._context.run(self._context.submitter.reset_timeout(self))
 
+    def is_wanted(self) -> bool:
+        """Whether the tuple is to be processed: False if all its roots are finished.
+
+        An answer counts for a second, and callers that ask at the same time share a request. A root that is early or
+        unknown, an error, and no answer within half a second mean True; so does a tuple that is not tracked.
+        """
+        return self._context.run(self._context.submitter.is_wanted(self))
+
+    def skip_if_ended(self) -> bool:
+        """Close the tuple and count it (``stats().skipped``) if `is_wanted` says no; nothing is sent. True if so."""
+        return self._context.run(self._context.submitter.skip_if_ended(self))
+
     def __enter__(self) -> Self:
         remaining = self._context.submitter.open(self)
         if remaining is not None:
@@ -94,6 +106,14 @@ class AsyncTuple(BaseTuple):
     async def reset_timeout(self) -> list[OperationState]:
         """Return every root of the tuple its message timeout again. See `AsyncAcker.reset_timeout`."""
         return await self._context.run(self._context.submitter.reset_timeout(self))
+
+    async def is_wanted(self) -> bool:
+        """Whether the tuple is to be processed. See `Tuple.is_wanted`."""
+        return await self._context.run(self._context.submitter.is_wanted(self))
+
+    async def skip_if_ended(self) -> bool:
+        """Close the tuple and count it if its roots have ended. See `Tuple.skip_if_ended`."""
+        return await self._context.run(self._context.submitter.skip_if_ended(self))
 
     async def __aenter__(self) -> Self:
         remaining = self._context.submitter.open(self)

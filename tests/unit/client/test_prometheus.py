@@ -10,7 +10,7 @@ from acker_client.testing import MemoryAcker
 from acker_protocol.ids import draw_id, format_id
 from prometheus_client import CollectorRegistry
 
-NAMES = ("in_flight", "lost_total", "dropped_tuples_total", "untracked_tuples_total")
+NAMES = ("in_flight", "lost_total", "dropped_tuples_total", "skipped_tuples_total", "untracked_tuples_total")
 NOTHING = dict.fromkeys(NAMES, 0.0)
 
 
@@ -28,13 +28,17 @@ def header() -> dict[str, str]:
     return {"Acker-Anchors": f"00 default {format_id(draw_id())}-{format_id(draw_id())}"}
 
 
-def test_each_scrape_shows_what_was_counted_until_then(acker: Acker) -> None:
+def test_each_scrape_shows_what_was_counted_until_then(acker: Acker, service: MemoryAcker) -> None:
     registry = registry_of(acker)
     assert scrape(registry) == NOTHING
     with acker.receive(header(), component="count"):
         raise DropTuple("no such word")
     acker.receive({}, component="count")
-    assert scrape(registry) == NOTHING | {"dropped_tuples_total": 1, "untracked_tuples_total": 1}
+    service.faults.append(httpx.Response(200, json={"roots": [{"root_id": format_id(1), "state": "finished"}]}))
+    ended = acker.receive({"Acker-Anchors": f"00 default {format_id(1)}-{format_id(2)}"}, component="count")
+    assert ended.skip_if_ended()
+    counted = {"dropped_tuples_total": 1, "skipped_tuples_total": 1, "untracked_tuples_total": 1}
+    assert scrape(registry) == NOTHING | counted
 
 
 def test_operations_in_flight_and_lost_move(connect: Callable[..., Acker], service: MemoryAcker) -> None:

@@ -1,13 +1,14 @@
 """The requests of the client: path, bytes and idempotency key, frozen before the first attempt."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
 from acker_protocol import routes
+from acker_protocol.ids import format_id
 from acker_protocol.operations import Operation, OperationState
 from acker_protocol.wire.operations import encode_batch, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, MAX_BYTES, NotPackable, encode_packed, fits
@@ -23,7 +24,8 @@ _write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 class Request:
     """One request. Every attempt sends the same bytes; ``key`` is None where a repeat changes nothing.
 
-    ``operations`` are those in ``body``; ``wait_s`` is how long a long poll lets the service wait.
+    ``operations`` are those in ``body``; ``wait_s`` is how long a long poll lets the service wait; ``limit_s`` bounds
+    each step of an attempt where that is shorter than the client's ``request_timeout``.
     """
 
     method: str
@@ -33,11 +35,16 @@ class Request:
     key: str | None = None
     operations: Sequence[Operation] = ()
     wait_s: float = 0.0
+    limit_s: float | None = None
 
     def headers(self) -> dict[str, str]:
         """Return the headers that this request adds."""
         headers = {"Content-Type": self.content_type} if self.body else {}
         return headers if self.key is None else headers | {routes.IDEMPOTENCY_KEY: self.key}
+
+    def timeout_s(self, configured_s: float) -> float:
+        """Return the seconds that each step may take: to connect, to write, to read once."""
+        return configured_s + self.wait_s if self.limit_s is None else min(configured_s, self.limit_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,12 @@ def read_root(topology: str, root_id: str, *, wait_ms: int = 0) -> Request:
     """Read a root, after waiting for its end."""
     path = routes.root(topology, root_id)
     return Request(method="GET", path=f"{path}?wait_ms={wait_ms}" if wait_ms else path, wait_s=wait_ms / 1000)
+
+
+def read_root_states(topology: str, root_ids: Iterable[int], *, limit_s: float) -> Request:
+    """Read the states of roots; it changes nothing."""
+    body = _json({"root_ids": list(map(format_id, root_ids))})
+    return Request(method="POST", path=routes.root_states(topology), body=body, limit_s=limit_s)
 
 
 def read_spout(topology: str, spout_task: str) -> Request:

@@ -10,6 +10,7 @@ from acker_protocol.tracing import is_marked
 from acker_client._core.batch import Batch, open_batch
 from acker_client._core.delivery import deliver, raise_if_any_refused, raise_if_refused
 from acker_client._core.effects import RunBlocking, finish
+from acker_client._core.ended_roots import EndedRoots
 from acker_client._core.flusher import Flusher
 from acker_client._core.folding import FoldedOperations
 from acker_client._core.tuple_base import check_tuple
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 
     from acker_protocol.operations import Operation
 
-    from acker_client._core.effects import Flow, Remaining
+    from acker_client._core.effects import Flow, Remaining, Spawn
     from acker_client._core.retry import RetrySession
     from acker_client._core.tuple_base import BaseTuple
 
     OnDrop = Callable[[Any, DropTuple], Any]
+
+ENDED = frozenset({OperationState.FAILED, OperationState.FINISHED})
+"""What a fail is answered whose root has ended."""
 
 _log = logging.getLogger("acker_client")
 
@@ -34,7 +38,8 @@ class Submitter:
 
     What begins or ends a tuple does all that needs no effect, and returns the flow of what is left.
 
-    ``dropped_tuples`` and ``untracked_tuples`` count what a block dropped, and what came without anchors.
+    ``dropped_tuples``, ``untracked_tuples`` and ``skipped_tuples`` count what a block dropped, what came without
+    anchors, and what was not processed since its roots had ended.
     """
 
     def __init__(self, session: "RetrySession", *, on_drop: "OnDrop") -> None:
@@ -42,6 +47,8 @@ class Submitter:
         self.flusher = Flusher(session)
         self.dropped_tuples = 0
         self.untracked_tuples = 0
+        self.skipped_tuples = 0
+        self.ended_roots = EndedRoots(session)
         self._on_drop = on_drop
 
     def ack(self, tup: "BaseTuple") -> "Remaining[list[OperationState]]":
@@ -88,13 +95,32 @@ class Submitter:
             yield from self.submit(tup.fail_operations(str(error) or type(error).__name__))
         return signal
 
+    def is_wanted(self, tup: "BaseTuple") -> "Flow[bool]":
+        """Whether a tuple is to be processed: not if the service says that all its roots are finished."""
+        return not (yield from self.ended_roots.have_ended(check_tuple(tup).roots()))
+
+    def skip_if_ended(self, tup: "BaseTuple") -> "Flow[bool]":
+        """Close a tuple that is not wanted, without an operation, and count it; False for any other."""
+        if (yield from self.is_wanted(tup)):
+            return False
+        tup.close_unsent()
+        self.skipped_tuples += 1
+        return True
+
+    def resume(self) -> "Spawn | None":
+        """Forget the flows of an event loop that has ended, as `Flusher.resume`."""
+        self.ended_roots.turns.abandon()
+        return self.flusher.resume()
+
     def submit(self, operations: "Sequence[Operation]") -> "Flow[list[OperationState]]":
         """Send fails, after what is in flight for their roots; an open batch collects them."""
         batch = open_batch(self)
         if batch is not None:
             batch.operations.add(operations)
             return []
-        return (yield from self.send(operations))
+        states = yield from self.send(operations)
+        self.ended_roots.note(op.root_id for op, state in zip(operations, states, strict=True) if state in ENDED)
+        return states
 
     def send(self, operations: "Sequence[Operation]") -> "Flow[list[OperationState]]":
         """Send inits or fails now, after what is in flight for their roots."""

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
         def reset_timeout(self, tup: "BaseTuple") -> Flow[list[OperationState]]:
             """Reset the timeout of its roots."""
 
+        def is_wanted(self, tup: "BaseTuple") -> Flow[bool]:
+            """Whether it is to be processed."""
+
+        def skip_if_ended(self, tup: "BaseTuple") -> Flow[bool]:
+            """Close it if it is not."""
+
         def open(self, tup: "BaseTuple") -> Remaining[None]:
             """Begin its block."""
 
@@ -118,7 +124,7 @@ class BaseTuple:
 
     @property
     def closed(self) -> bool:
-        """Whether it has been acked or failed."""
+        """Whether it has been acked, failed or skipped."""
         return bool(self._end)
 
     @property
@@ -181,12 +187,21 @@ class BaseTuple:
         self._check_open("failed")
         self._end = "failed"
         words = reason and reason.encode(errors="replace").decode()[:REASON_CHARACTERS]
-        return [Fail(root_id=root, reason=words, component=self.component) for root in self._roots()]
+        return [Fail(root_id=root, reason=words, component=self.component) for root in self.roots()]
 
     def reset_operations(self) -> "list[Operation]":
         """Return one reset of the timeout per root; the tuple stays open."""
         self._check_open("given more time")
-        return [ResetTimeout(root_id=root, component=self.component) for root in self._roots()]
+        return [ResetTimeout(root_id=root, component=self.component) for root in self.roots()]
+
+    def close_unsent(self) -> None:
+        """Close the tuple without an operation: all its roots have ended. Raises `TupleClosed`."""
+        self._check_open("skipped")
+        self._end = "skipped"
+
+    def roots(self) -> list[int]:
+        """Return the ids of its roots, each once."""
+        return list(dict.fromkeys(self._ids[::2]))
 
     def _make_edges(self, name: str) -> "list[EdgeSet]":
         ids, numbered = self._ids, self.repeatable
@@ -194,9 +209,6 @@ class BaseTuple:
             EdgeSet(root_id=ids[index], edge_id=ids[index + 1], component=name, numbered=numbered)
             for index in range(0, len(ids), 2)
         ]
-
-    def _roots(self) -> list[int]:
-        return list(dict.fromkeys(self._ids[::2]))
 
     def _check_open(self, use: str) -> None:
         if self._end:

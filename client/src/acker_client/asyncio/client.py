@@ -76,7 +76,7 @@ class AsyncAcker(BaseClient):
         endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
         self._driver = AsyncDriver(endpoint, config)
         super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
-        self._driver.resume_with(self._submitter.flusher.resume)
+        self._driver.resume_with(self._submitter.resume)
         self._context = self._tuple_context(self._driver.run)
 
     async def __aenter__(self) -> Self:

@@ -22,6 +22,7 @@ IN_FLIGHT = "Operations that are buffered or being sent now."
 LOST = "Operations that could not be delivered."
 DROPPED = "Tuples that were acked by a DropTuple."
 UNTRACKED = "Tuples that came without an anchors header."
+SKIPPED = "Tuples that were not processed, since all their roots had ended."
 
 
 class StatsCollector(Collector):
@@ -42,10 +43,12 @@ class StatsCollector(Collector):
         lost = CounterMetricFamily("acker_client_lost", LOST, labels=["client"])
         dropped = CounterMetricFamily("acker_client_dropped_tuples", DROPPED, labels=["client"])
         untracked = CounterMetricFamily("acker_client_untracked_tuples", UNTRACKED, labels=["client"])
+        skipped = CounterMetricFamily("acker_client_skipped_tuples", SKIPPED, labels=["client"])
         for name, client in self._clients.items():
             stats = client.stats()
             in_flight.add_metric([name], stats.in_flight)
             lost.add_metric([name], stats.lost)
             dropped.add_metric([name], stats.dropped_tuples)
             untracked.add_metric([name], stats.untracked_tuples)
-        yield from (in_flight, lost, dropped, untracked)
+            skipped.add_metric([name], stats.skipped)
+        yield from (in_flight, lost, dropped, skipped, untracked)

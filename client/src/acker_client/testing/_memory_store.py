@@ -67,6 +67,8 @@ class MemoryStore:
         match method, what:
             case "GET", ("roots",):
                 return self._awaited_root(parse_id(name), int(parameters.get("wait_ms", 0)))
+            case "POST", ("roots",) if name == "states":
+                return {"roots": [self._state(parse_id(root_id)) for root_id in parameters["root_ids"]]}
             case "PUT", ("spouts",):
                 return self._put_spout(name, parameters)
             case "GET", ("spouts",):
@@ -144,6 +146,13 @@ class MemoryStore:
                 name = "early" if state.spout_task is None else "pending"
                 return {"root_id": format_id(root_id), "state": name, "deadline_at_ms": state.deadline_ms}
         raise errors.UnknownRoot(f"there is no root {format_id(root_id)}")
+
+    def _state(self, root_id: int) -> Document:
+        try:
+            root = self._root(root_id)
+        except errors.UnknownRoot:
+            root = {"root_id": format_id(root_id), "state": "unknown"}
+        return {name: value for name, value in root.items() if name != "deadline_at_ms"}
 
     def _put_spout(self, name: str, parameters: "Mapping[str, Any]") -> Document:
         self.mailboxes.setdefault(name, [])
