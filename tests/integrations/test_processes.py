@@ -194,6 +194,13 @@ def test_a_command_whose_stdout_nobody_reads_any_more_ends_as_without_an_express
     assert tree.completion().reason == "sh was ended by SIGPIPE"
 
 
+def test_a_command_whose_tree_has_ended_is_not_run_where_that_is_asked_for(tree: Tree) -> None:
+    assert (tree.run("echo ran", "--skip-ended").stdout, tree.completion().acked) == ("ran\n", True)
+    ended = tree.run("echo ran", "--skip-ended")
+    assert (ended.returncode, ended.stdout, "its tree has ended" in ended.stderr) == (0, "", True)
+    assert tree.run("echo ran").stdout == "ran\n"
+
+
 def test_steps_that_start_steps_are_one_tree(tree: Tree) -> None:
     nested = f"{STEP} -- sh -c '{STEP} -- echo deep; acker run --component other --key b -- echo keyed'"
     ended = tree.run(

@@ -42,6 +42,7 @@ EMPTY_ANCHORS = (
     f"{ANCHORS_VARIABLE} is empty, so this run is not tracked: has `acker emit` failed? Unset the variable to run "
     "untracked without this line"
 )
+ENDED = "the command is not run, since its tree has ended"
 DONE_BEFORE = "the tree was done before this ack, which counts for nothing: do two runs share one header?"
 
 MAX_RESET_S = 604_800
@@ -52,7 +53,8 @@ MAX_RESET_S = 604_800
 class RunOptions:
     """What to run, as which bolt, and when to reset the timeout (seconds; None: by the timeouts of the roots).
 
-    ``reason_from`` is an expression: a line in which it is found says why the command failed.
+    ``reason_from`` is an expression: a line in which it is found says why the command failed. ``skip_ended`` does not
+    run a command whose roots have all ended.
     """
 
     command: Sequence[str]
@@ -61,6 +63,7 @@ class RunOptions:
     on_error: "OnError"
     reset_interval: float | None
     reason_from: str | None
+    skip_ended: bool
 
 
 def main(arguments: Sequence[str], *, description: str | None) -> int:
@@ -83,6 +86,7 @@ def _read_options(arguments: Sequence[str], *, description: str | None) -> RunOp
     add("--key", help="Within another run: a re-run with this key gets the same edge.")
     add("--on-error", choices=("fail", "leave-open"), default="fail", help="leave-open: the queue redelivers [fail].")
     add("--reset-interval", type=float, metavar="SECONDS", help="How often the timeout is reset [a third of it].")
+    add("--skip-ended", action="store_true", help="Run nothing, and exit with 0, if all its roots have ended.")
     add("--reason-from", metavar="REGEX", help="The last line with it, of stderr or stdout, is the reason.")
     found = parser.parse_args(arguments[:at])
     return RunOptions(
@@ -92,6 +96,7 @@ def _read_options(arguments: Sequence[str], *, description: str | None) -> RunOp
         on_error="leave_open" if found.on_error == "leave-open" else "fail",
         reset_interval=found.reset_interval,
         reason_from=found.reason_from,
+        skip_ended=found.skip_ended,
     )
 
 
@@ -106,8 +111,14 @@ def _run(options: RunOptions) -> int:
     if anchors is None:
         return Command(options.command, environment=os.environ, keep_reason=False).wait().exit_code
     around = children_of(os.environ[ANCHORS_VARIABLE], os.environ)
-    acker = _connect(anchors) if options.on_error == "leave_open" else None
-    needs_keys = acker is not None and not acker.topologies.get(anchors.topology).dedupe_window
+    acker = _connect(anchors) if options.skip_ended or options.on_error == "leave_open" else None
+    if acker is not None and options.skip_ended and _has_ended(acker, anchors, options):
+        return 0
+    needs_keys = (
+        acker is not None
+        and options.on_error == "leave_open"
+        and not acker.topologies.get(anchors.topology).dedupe_window
+    )
     children = ChildrenFile.create(anchors, component=options.component, needs_keys=needs_keys)
     own = {ANCHORS_VARIABLE: anchors.headers()[ANCHORS], CHILDREN_VARIABLE: str(children.path)}
     command = Command(options.command, environment=os.environ | own, keep_reason=True, reason_from=reason_from)
@@ -144,6 +155,15 @@ def _connect(anchors: "Anchors") -> "Acker":
 
     address = address_from()
     return Acker(address.url, anchors.topology, address.api_key, linger=0, startup_timeout=None)
+
+
+def _has_ended(acker: "Acker", anchors: "Anchors", options: RunOptions) -> bool:
+    """Whether all roots of the tuple have ended; then a line says that nothing is run."""
+    ended = acker.receive(anchors.headers(), component=options.component).skip_if_ended()
+    if ended:
+        acker.close()
+        print_line(f"acker: {ENDED}", file=sys.stderr)
+    return ended
 
 
 def _end(acker: "Acker", tup: "Tuple", ended: Ended, children: ChildrenFile, around: ChildrenFile | None) -> int:
