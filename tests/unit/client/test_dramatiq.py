@@ -307,3 +307,31 @@ def test_a_worker_that_holds_a_message_keeps_its_roots_alive(tasks, memory):
         message = tasks.leaf.message_with_options(args=(1,), acker_anchors=anchors, eta=eta)
         tasks.middleware.before_delay_message(tasks.broker, MessageProxy(message))
     eventually_true(lambda: memory.writes("reset-timeout"), within=WITHIN_S)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_message_whose_roots_have_ended_is_skipped_and_any_other_is_processed(
+    memory: MemoryAcker, *, ended: bool
+) -> None:
+    broker, acker = StubBroker(), memory.acker()
+    broker.add_middleware(AckerMiddleware(acker, skip_ended=True), before=AgeLimit)
+    tasks = SimpleNamespace(broker=broker, acker=acker, done=[], tries={})
+    _define(broker, tasks)
+    with acker.shared_spout("orders").emit(message_id="42") as root:
+        tasks.leaf.send("first")
+        tasks.leaf.send("second")
+        other = root.headers("other")
+    if ended:
+        with memory.acker() as elsewhere:
+            elsewhere.receive(other, component="other").fail("no such page")
+    writes = len(memory.writes())
+    worker = dramatiq.Worker(broker, worker_timeout=50, worker_threads=2)
+    worker.start()
+    broker.join("default", timeout=WITHIN_S * 1_000)
+    worker.join()
+    worker.stop()
+    assert sorted(tasks.done) == ([] if ended else ["first", "second"])
+    assert acker.stats().skipped == (2 if ended else 0)
+    assert (len(memory.writes()) == writes) == ended
+    assert not broker.dead_letters
+    acker.close()

@@ -126,15 +126,23 @@ class TaskRuns:
 
     ``strict`` refuses to publish where neither a tuple nor a root is current. ``redelivery_s`` gives the seconds after
     which the queue delivers a message again that was not acked; 0 where it waits for the connection to end.
+    ``skip_ended`` leaves out tasks whose roots have all ended.
     """
 
     def __init__(
-        self, acker: "Acker", *, flush_before_ack: bool, strict: bool, redelivery_s: Callable[[], float]
+        self,
+        acker: "Acker",
+        *,
+        flush_before_ack: bool,
+        strict: bool,
+        redelivery_s: Callable[[], float],
+        skip_ended: bool = False,
     ) -> None:
         self.acker = acker
         self.flush_before_ack = flush_before_ack
         self._strict = strict
         self._redelivery_s = redelivery_s
+        self._skip_ended = skip_ended
         self._current: ContextVar[Run[Tuple] | None] = ContextVar("acker_task_run", default=None)
         self._topology: Topology | None = None
         self._keeper = TimeoutKeeper(self.topology)
@@ -177,6 +185,11 @@ class TaskRuns:
             run = Run(tup, task_id=task_id, value=value, given_ids=given_ids, anchored_ids=anchored_ids)
         self._current.set(run)
         propagate.enter(None if run is None else run.tup)
+
+    def skip_if_ended(self) -> bool:
+        """Close the tuple of this run if its task is not to be run, since all its roots have ended; True if so."""
+        run = self._current.get()
+        return self._skip_ended and run is not None and run.tup.skip_if_ended()
 
     def end(self, *, failed: str | None = None, drop: DropTuple | None = None, left_open: bool = False) -> bool:
         """Ack the tuple of this run, drop it (report, count and ack it), or fail it; False if there is none.

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from dramatiq.message import Message
-from dramatiq.middleware import Middleware, MiddlewareError
+from dramatiq.middleware import Middleware, MiddlewareError, SkipMessage
 from dramatiq.worker import WORKER_TIMEOUT
 
 from acker_client import propagate
@@ -56,15 +56,24 @@ class AckerMiddleware(Middleware):
     With ``flush_before_ack`` each ack is delivered before the queue forgets the message, and the topology needs a
     dedupe window, longer than it takes until the broker delivers a message of a killed worker again; else a worker does
     not start and nothing is sent. Without, acks linger, and a tree whose worker dies times out. ``strict`` refuses to
-    send where neither a tuple nor a root is current, as in a thread that an actor has started.
+    send where neither a tuple nor a root is current, as in a thread that an actor has started. ``skip_ended`` skips
+    messages whose roots have all ended, and counts them in ``acker.stats().skipped``.
 
     Sending raises `NotTracked` for what cannot be anchored.
     """
 
-    def __init__(self, acker: "Acker", *, flush_before_ack: bool = True, strict: bool = False) -> None:
+    def __init__(
+        self, acker: "Acker", *, flush_before_ack: bool = True, strict: bool = False, skip_ended: bool = False
+    ) -> None:
         self._broker: Any = None
         self._fetch_interval_s = IDLE_SHARE * WORKER_TIMEOUT / 1000
-        self._runs = TaskRuns(acker, flush_before_ack=flush_before_ack, strict=strict, redelivery_s=self._redelivery_s)
+        self._runs = TaskRuns(
+            acker,
+            flush_before_ack=flush_before_ack,
+            strict=strict,
+            redelivery_s=self._redelivery_s,
+            skip_ended=skip_ended,
+        )
         self._ended: ContextVar[str] = ContextVar("acker_ended_message", default="")
         self._callbacks: OrderedDict[tuple[str, str], str | None] = OrderedDict()
         self._sending: ContextVar[Message[Any] | None] = ContextVar("acker_sending_message", default=None)
@@ -113,7 +122,7 @@ class AckerMiddleware(Middleware):
             self._runs.keep_alive(value, task=message.actor_name, until=until)
 
     def before_process_message(self, broker: "Broker", message: "MessageProxy") -> None:  # noqa: ARG002
-        """Make its tuple current."""
+        """Make its tuple current. Raises `SkipMessage` if all its roots have ended and such messages are skipped."""
         self._runs.begin(
             message.options.get(NAME),
             task=message.actor_name,
@@ -121,6 +130,8 @@ class AckerMiddleware(Middleware):
             given_ids=_ids([message.options.get(PIPE_TARGET)]),
             anchored_ids=_ids(message.options.get(CALLBACKS)),
         )
+        if self._runs.skip_if_ended():
+            raise SkipMessage("all its roots have ended")
 
     def after_process_message(
         self,
