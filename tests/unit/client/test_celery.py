@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from acker_client import UsageError, propagate
@@ -479,3 +479,51 @@ def test_a_dedupe_window_shorter_than_the_visibility_timeout_is_refused(memory, 
         track(app, acker)
         with acker.shared_spout("short").emit("42"), pytest.raises(UsageError, match="make the window longer"):
             app.send_task("leaf")
+
+
+class Counts(Task):
+    """A task with a ``before_start`` of its own."""
+
+    started: ClassVar[list[str]] = []
+
+    def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:  # noqa: ARG002
+        self.started.append(task_id)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_task_whose_roots_have_ended_is_not_run_and_any_other_is(memory: MemoryAcker, *, ended: bool) -> None:
+    app = Celery("skipping", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app.conf.broker_transport_options = {"polling_interval": 0.01}
+    app.conf.task_default_queue = f"skipping-{ended}"
+    done: list[str] = []
+    started = Counts.started = []
+    receivers = {name: list(value.receivers or ()) for name, value in _signals()}
+    for _, value in _signals():
+        value.receivers = []  # of other applications, whose ackers are closed
+    signals.setup_logging.connect(_keep_logging, weak=False)
+
+    @app.task(base=Counts, name="skipping.leaf", shared=False, acks_late=True)
+    def leaf(work: str) -> str:
+        done.append(work)
+        return work
+
+    acker = memory.acker()
+    track(app, acker, skip_ended=True)
+    with acker.shared_spout("skipping").emit("42") as root:
+        chain(leaf.si("first"), leaf.si("second")).delay()
+        leaf.delay("third")
+        other = root.headers("other")
+    leaf.delay("untracked")
+    if ended:
+        with memory.acker() as elsewhere:
+            elsewhere.receive(other, component="other").fail("no such page")
+    writes = len(memory.writes())
+    with start_worker(app, pool="solo", perform_ping_check=False, shutdown_timeout=WITHIN_S):
+        eventually_true(lambda: "untracked" in done and (ended or len(done) == 4))
+    assert sorted(done) == (["untracked"] if ended else ["first", "second", "third", "untracked"])
+    assert len(started) == len(done)
+    assert acker.stats().skipped == (2 if ended else 0)
+    assert (len(memory.writes()) == writes) == ended
+    for name, value in _signals():
+        value.receivers = receivers[name]
+    acker.close()

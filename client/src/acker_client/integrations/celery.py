@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from celery import Task, signals, states
 from celery.app.task import extract_exec_options
 from celery.bootsteps import Step
+from celery.exceptions import Ignore
 from celery.utils import uuid
 from celery.utils.quorum_queues import detect_quorum_queues
 
 from acker_client import propagate
 from acker_client.errors import AckerError, DropTuple, UsageError
 from acker_client.integrations._celery_reading import REQUEUED, acks_on_timeout, call_of, ids_in, visibility_timeout_s
+from acker_client.integrations._celery_skipping import call_before_start
 from acker_client.integrations._task_runs import KEY, NAME, Call, TaskRuns
 
 if TYPE_CHECKING:
@@ -38,7 +40,9 @@ UNKNOWN_TASK = "unknown"
 _log = logging.getLogger("acker_client")
 
 
-def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, strict: bool = False) -> None:
+def track(
+    app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, strict: bool = False, skip_ended: bool = False
+) -> None:
     """Anchor the tasks that an application publishes, and ack or fail the tuples of those that it has run.
 
     A task that is delivered again has the same edge, and so have the tasks that it publishes: each is known by its
@@ -49,13 +53,14 @@ def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, stric
     topology needs a dedupe window, longer than the broker's visibility timeout; else a worker does not start and
     nothing is published. Without, acks linger, and a tree whose worker dies times out. ``strict`` refuses to publish
     where neither a tuple nor a root is current, as in a thread that a task has started, and refuses settings by which
-    Celery requeues a task for ever that reaches its hard time limit.
+    Celery requeues a task for ever that reaches its hard time limit. ``skip_ended`` ignores tasks whose roots have all
+    ended, and counts them in ``acker.stats().skipped`` of the process that would have run them.
 
     Call it once for an application. Publishing raises `UsageError` for what cannot be anchored.
     """
     if isinstance(getattr(app.send_task, "__self__", None), _Tracker):
         raise UsageError("the application is tracked already")
-    tracker = _Tracker(app, acker, flush_before_ack=flush_before_ack, strict=strict)
+    tracker = _Tracker(app, acker, flush_before_ack=flush_before_ack, strict=strict, skip_ended=skip_ended)
     tracker.check_settings()
     app.send_task = tracker.send_task  # signals cannot refuse: Celery logs what their receivers raise
     signals.task_prerun.connect(tracker.begin, weak=False)
@@ -67,6 +72,8 @@ def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, stric
     app.steps["consumer"].add(_undecodable_step(tracker))
     signals.task_received.connect(tracker.keep_alive, weak=False)
     signals.worker_init.connect(tracker.check_topology, weak=False)
+    if skip_ended:
+        signals.worker_init.connect(tracker.skip_tasks, weak=False)
     for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
         ending.connect(tracker.flush, weak=False)
 
@@ -74,7 +81,9 @@ def track(app: "Celery", acker: "Acker", *, flush_before_ack: bool = True, stric
 class _Tracker:
     """The tracking of one application."""
 
-    def __init__(self, app: "Celery", acker: "Acker", *, flush_before_ack: bool, strict: bool) -> None:
+    def __init__(
+        self, app: "Celery", acker: "Acker", *, flush_before_ack: bool, strict: bool, skip_ended: bool = False
+    ) -> None:
         self._app = app
         self._send = app.send_task
         self._strict = strict
@@ -84,6 +93,7 @@ class _Tracker:
             flush_before_ack=flush_before_ack,
             strict=strict,
             redelivery_s=lambda: visibility_timeout_s(app),
+            skip_ended=skip_ended,
         )
         self._bodies: ContextVar[tuple[object, dict[str, str | None]]] = ContextVar("acker_bodies")
 
@@ -124,6 +134,15 @@ class _Tracker:
             given_ids=frozenset(ids_in([request.chain, request.callbacks], anchored=False)),
             anchored_ids=frozenset(ids_in([request.chord, unlocked], anchored=True)),
         )
+
+    def skip_tasks(self, **_: Any) -> None:
+        """Let the tasks of this worker be skipped."""
+        call_before_start(list(self._app.tasks.values()), self.skip_if_ended)
+
+    def skip_if_ended(self, task: Any) -> None:
+        """Raise `Ignore` for a task whose roots have all ended."""
+        if task.app is self._app and not task.request.is_eager and self._runs.skip_if_ended():
+            raise Ignore
 
     def end(self, task: Any = None, state: str | None = None, retval: Any = None, **_: Any) -> None:
         """Ack the tuple of a task, fail it, or drop it after a `DropTuple`; without a state its process ends."""
