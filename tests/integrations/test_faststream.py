@@ -19,6 +19,7 @@ from tests.support import faststream
 from tests.support.faststream import App, tracked_app
 from tests.support.pages import DOCS, fences
 from tests.support.servers import AckerProcess
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -49,6 +50,46 @@ async def redis(process: AckerProcess, redis_url: str, tracked: str) -> AsyncIte
 def app(request: pytest.FixtureRequest) -> App:
     """Either broker."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("policy", [AckPolicy.REJECT_ON_ERROR, AckPolicy.MANUAL])
+async def test_a_message_whose_roots_have_ended_is_acked_without_its_subscriber(
+    process: AckerProcess, rabbitmq: Broker, tracked: str, client: Acker, policy: AckPolicy
+) -> None:
+    async with tracked_app("rabbit", rabbitmq.url, process.url, tracked, skip_ended=True) as app:
+
+        @app.subscriber(policy=policy)
+        @app.broker.publisher(f"{app.queue}-2")
+        async def work(line: str, message: RabbitMessage) -> str:
+            app.done[line] += 1
+            await message.ack()
+            return line
+
+        await app.broker.connect()
+        await app.declare()
+        async with app.spout.emit(message_id="m") as root:
+            await app.broker.publish("ended", app.queue)
+            other = root.headers("other")
+        client.receive(other, component="other").fail("no such page")
+        await app.broker.publish("alone", app.queue)
+        await app.broker.start()
+        await eventually(lambda: _is(app.done["alone"] == 1))
+        assert (app.done, app.acker.stats().skipped) == ({"alone": 1}, 1)
+    async with tracked_app("rabbit", rabbitmq.url, process.url, tracked) as later:
+        later.queue = app.queue
+
+        @later.subscriber()
+        async def find(line: str) -> None:
+            later.done[line] += 1
+
+        await later.broker.start()
+        await later.broker.publish("later", later.queue)
+        await eventually(lambda: _is(later.done["later"] == 1))
+        assert later.done == {"later": 1}, "the one that was skipped is not in the queue any more"
+
+
+async def _is(value: object) -> object:
+    return value
 
 
 async def test_what_grows_while_it_runs_is_one_tree(app: App) -> None:

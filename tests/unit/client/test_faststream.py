@@ -3,10 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
+from acker_client import propagate
 from acker_client.integrations.faststream import AckerMiddleware
 from acker_client.testing import MemoryAcker
 from faststream import AckPolicy
-from faststream.message import StreamMessage
+from faststream.exceptions import AckMessage
+from faststream.message import AckStatus, StreamMessage
 
 HEADERS = {"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}
 
@@ -35,3 +37,43 @@ async def test_an_exception_fails_the_root_of_a_message_that_mqtt_delivers_at_mo
             await middleware.consume_scope(raise_error, message)
         await middleware.after_processed(ValueError, raised.value, None)
         assert [request.url.path.rpartition("/")[2] for request in memory.writes()] == writes
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("roots", "ended", "runs"),
+    [(1, 1, False), (1, 0, True), (3, 3, False), (3, 2, True), (0, 0, True)],
+)
+async def test_a_message_is_skipped_once_the_roots_of_all_that_it_holds_have_ended(
+    roots: int, ended: int, *, runs: bool
+) -> None:
+    memory = MemoryAcker(dedupe_window=600)
+    subscriber = SimpleNamespace(ack_policy=AckPolicy.MANUAL, specification=SimpleNamespace(call_name="Measure"))
+    context = SimpleNamespace(get_local=lambda _: subscriber)
+    processed = []
+
+    async def process(message):
+        processed.append(message)
+
+    headers = []
+    with memory.acker(linger=0) as elsewhere:
+        for number in range(roots):
+            with elsewhere.spout("orders").emit(str(number)) as root:
+                headers.append(root.headers("0"))
+                other = root.headers("1")
+            if number < ended:
+                elsewhere.receive(other, component="other").fail("no such page")
+    async with memory.async_acker(linger=0) as acker:
+        message = Acknowledged(SimpleNamespace(qos=1), b"21.5", headers={}, batch_headers=headers)
+        middleware = AckerMiddleware(acker, skip_ended=True)(message, context=context)
+        writes = len(memory.writes())
+        if runs:
+            await middleware.consume_scope(process, message)
+        else:
+            with pytest.raises(AckMessage) as raised:
+                await middleware.consume_scope(process, message)
+            await middleware.after_processed(AckMessage, raised.value, None)
+            assert message.committed is AckStatus.ACKED
+        assert (bool(processed), acker.stats().skipped) == (runs, 0 if runs else roots)
+        assert len(memory.writes()) == writes
+    propagate.leave(None)

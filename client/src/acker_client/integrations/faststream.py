@@ -9,6 +9,7 @@ The anchors travel in the message's headers, so that the other side need not be 
 ``acker-client[faststream]``.
 """
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,7 +62,8 @@ class AckerMiddleware:
     With ``flush_before_ack`` each ack is delivered before the broker forgets the message, and the topology needs a
     dedupe window; else publishing raises `UsageError`. ``strict`` refuses to publish where neither a tuple nor a root
     is current. ``component`` names the bolt; None: the name that FastStream gives the
-    subscriber, that of its function.
+    subscriber, that of its function. ``skip_ended`` acks a message whose roots have all ended without its subscriber,
+    and counts it in ``acker.stats().skipped``; a batch, once all its messages are such.
 
     Not tracked: the answer to a request (``reply_to``), which the one who asked waits for. `UsageError` for several
     messages published in one batch: they share their headers, and so would share one edge.
@@ -75,11 +77,13 @@ class AckerMiddleware:
         flush_before_ack: bool = True,
         strict: bool = False,
         claimed: bool = False,
+        skip_ended: bool = False,
     ) -> None:
         self.acker = acker
         self.flush_before_ack = flush_before_ack
         self.strict = strict
         self.claimed = claimed
+        self.skip_ended = skip_ended
         self._component = None if component is None else validate.name("component", component)
         self._fits = False
 
@@ -116,9 +120,12 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
         """Make the message's tuple current; it stays so until its responses are published."""
         self._message = msg
         self._can_be_acked = _can_be_acked(msg)
-        for headers in msg.batch_headers or [msg.headers]:
+        all_headers = msg.batch_headers or [msg.headers]
+        for headers in all_headers:
             if propagate.extract(headers) is not None:
                 self._tuples.append(self._shared.receive(headers, self.context.get_local("handler_")))
+        if self._shared.skip_ended and len(self._tuples) == len(all_headers):
+            await self._skip_if_ended(msg)
         propagate.enter(_Parent(self._shared.acker, self._tuples) if self._tuples else None)
         return await call_next(msg)
 
@@ -159,6 +166,16 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
             key = parent.key(cmd, key)
         cmd.add_headers(parent.headers(key))
         return await call_next(cmd)
+
+    async def _skip_if_ended(self, msg: "StreamMessage[Any]") -> None:
+        """Raise `AckMessage` for a message all of whose roots have ended; nobody else acks it with MANUAL."""
+        if any(await asyncio.gather(*(tup.is_wanted() for tup in self._tuples))):
+            return
+        for tup in self._tuples:
+            await tup.skip_if_ended()
+        if self.context.get_local("handler_").ack_policy is AckPolicy.MANUAL:
+            await msg.ack()
+        raise AckMessage
 
     async def _end(self, error: BaseException | None) -> None:
         outcome = self._outcome(error)
