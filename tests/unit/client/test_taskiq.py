@@ -223,3 +223,40 @@ async def test_the_last_acks_are_delivered_when_the_broker_ends(memory):
     await tasks.broker.wait_all()
     await tasks.broker.shutdown()
     assert memory.completions("orders") == ["42"]
+
+
+@pytest.mark.parametrize("retries", [SimpleRetryMiddleware, SmartRetryMiddleware])
+async def test_a_task_whose_roots_have_ended_is_not_run_and_any_other_is(memory, retries):
+    tasks = tracked(memory, retries(default_retry_label=True), skip_ended=True)
+
+    @tasks.broker.task
+    def in_a_thread(work):
+        tasks.done.append(work)
+
+    async with tasks.acker.shared_spout("orders").emit("42") as root:
+        headers = [root.headers(str(number)) for number in range(5)]
+    async with tasks.acker.shared_spout("orders").emit("43") as root:
+        others = [root.headers(str(number)) for number in range(2)]
+    async with memory.async_acker(linger=0) as elsewhere:
+        await elsewhere.receive(headers.pop(), component="other").fail("no such page")
+        writes = len(memory.writes())
+        for task, header in zip([tasks.leaf, tasks.raises, in_a_thread, tasks.leaf], headers, strict=True):
+            await task.kicker().with_labels(**header).kiq("ended")
+        await tasks.broker.wait_all()
+        assert (tasks.done, tasks.acker.stats().skipped, len(memory.writes())) == ([], 4, writes)
+        for task, header in zip([tasks.leaf, in_a_thread], others, strict=True):
+            await task.kicker().with_labels(**header).kiq("open")
+            await task.kiq("untracked")
+        await tasks.broker.wait_all()
+    assert sorted(tasks.done) == ["open", "open", "untracked", "untracked"]
+    assert tasks.acker.stats().skipped == 4
+
+
+async def test_a_task_that_is_skipped_has_no_result(memory):
+    tasks = tracked(memory, skip_ended=True)
+    async with tasks.acker.shared_spout("orders").emit("42") as root:
+        headers = [root.headers(str(number)) for number in range(2)]
+    await tasks.acker.receive(headers[0], component="other").fail("no such page")
+    task = await tasks.leaf.kicker().with_labels(**headers[1]).kiq("ended")
+    await tasks.broker.wait_all()
+    assert not await task.is_ready()

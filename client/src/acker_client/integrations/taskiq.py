@@ -38,11 +38,12 @@ _log = logging.getLogger("acker_client")
 
 @dataclass(slots=True, kw_only=True)
 class _Execution:
-    """One execution of a task: its run, what was current around it, and what it has raised."""
+    """One execution of a task: its run, what was current around it, what it has raised, and whether it is skipped."""
 
     run: "Run[AsyncTuple] | None"
     around: propagate.AnchorParent | None
     raised: BaseException | None = None
+    is_skipped: bool = False
 
 
 class AckerMiddleware(TaskiqMiddleware):
@@ -54,17 +55,21 @@ class AckerMiddleware(TaskiqMiddleware):
 
     With ``flush_before_ack`` the ack of a tuple is delivered before taskiq acks the message, and the topology needs a
     dedupe window; else a worker does not start, and starting a task raises `UsageError`. ``strict`` refuses to start
-    tasks where neither a tuple nor a root is current.
+    tasks where neither a tuple nor a root is current. ``skip_ended`` does not run tasks whose roots have all ended, and
+    counts them in ``acker.stats().skipped``.
 
     It lets no error of the acker out of a hook of the worker, since taskiq would then neither ack the message nor give
     it back: acks that cannot be delivered are logged, and their roots time out.
     """
 
-    def __init__(self, acker: "AsyncAcker", *, flush_before_ack: bool = True, strict: bool = False) -> None:
+    def __init__(
+        self, acker: "AsyncAcker", *, flush_before_ack: bool = True, strict: bool = False, skip_ended: bool = False
+    ) -> None:
         super().__init__()
         self.acker = acker
         self.flush_before_ack = flush_before_ack
         self.strict = strict
+        self.skip_ended = skip_ended
         self._execution: ContextVar[_Execution | None] = ContextVar("acker_taskiq_execution", default=None)
         self._fits = False
 
@@ -103,7 +108,11 @@ class AckerMiddleware(TaskiqMiddleware):
         """Make the tuple of a task current; nothing is, for a task without anchors."""
         run = self._receive(message)
         around = propagate.enter(None if run is None else run.tup)
-        self._execution.set(_Execution(run=run, around=around))
+        execution = _Execution(run=run, around=around)
+        self._execution.set(execution)
+        if self.skip_ended and run is not None and await run.tup.skip_if_ended():
+            execution.is_skipped = True
+            self._make_skippable(message.task_name)
         return message
 
     async def on_error(
@@ -131,6 +140,22 @@ class AckerMiddleware(TaskiqMiddleware):
                 _log.exception("a tuple was not ended: its roots time out")
             if self.flush_before_ack:
                 await self._flush()
+
+    def _make_skippable(self, name: str) -> None:
+        """Let taskiq get `_skip` for the function of a task in executions that are skipped.
+
+        No hook of a middleware keeps a task from running; but taskiq reads the function after ``pre_execute``.
+        """
+        task = self.broker.find_task(name)
+        if task is None or isinstance(vars(type(task)).get("original_func"), property):
+            return
+        own, kind = task.original_func, type(task)
+        function = property(lambda _: _skip if self._is_skipped() else own)
+        task.__class__ = type(kind.__name__, (kind,), {"original_func": function})
+
+    def _is_skipped(self) -> bool:
+        execution = self._execution.get()
+        return execution is not None and execution.is_skipped
 
     def _run(self) -> "Run[AsyncTuple] | None":
         """Return the run whose tuple is current."""
@@ -167,6 +192,11 @@ class AckerMiddleware(TaskiqMiddleware):
             await self.acker.flush()
         except AckerError:
             _log.exception("acks were lost: their roots time out")
+
+
+async def _skip(*_: object, **__: object) -> None:
+    """Run instead of a task that is skipped: its message is acked, and it has no result."""
+    raise NoResultError
 
 
 async def _end(run: "Run[AsyncTuple]", raised: BaseException | None, error: BaseException | None) -> None:
