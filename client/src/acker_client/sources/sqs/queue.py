@@ -126,7 +126,7 @@ class Queue:
         now_s = time.monotonic()
         answer = self._request(
             "receive_message",
-            MaxNumberOfMessages=max_messages,
+            MaxNumberOfMessages=min(max_messages, MAX_BATCH),
             WaitTimeSeconds=POLL_S,
             VisibilityTimeout=self._visibility_s,
             MessageSystemAttributeNames=["All"],
@@ -140,13 +140,17 @@ class Queue:
                 )
         return found
 
-    def delete(self, message: Message) -> None:
+    def ack(self, message: Message) -> None:
         """Delete a message soon."""
         self._settled.put((message, None))
 
-    def retry(self, message: Message, *, after_s: int) -> None:
-        """Let SQS deliver a message again."""
-        self._settled.put((message, after_s))
+    def drop(self, message: Message) -> None:
+        """Delete a message soon."""
+        self._settled.put((message, None))
+
+    def retry(self, message: Message, *, after_s: float) -> None:
+        """Let SQS deliver a message again, after whole seconds."""
+        self._settled.put((message, int(after_s)))
 
     def _run(self) -> None:
         try:
@@ -172,7 +176,7 @@ class Queue:
         changes = {message: {"VisibilityTimeout": self._allowed_s(message, s)} for message, s in retries.items()}
         not_deleted = self._send("delete_message_batch", deletes)
         for message in not_deleted:
-            self.delete(message)
+            self.drop(message)
         not_changed = self._send("change_message_visibility_batch", changes)
         for message in not_changed:
             self.retry(message, after_s=retries[message])
