@@ -56,7 +56,7 @@ faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0 and 8.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
 
-test-queues: $(VENV)/.dev ## Run Celery and Dramatiq on RabbitMQ and Redis, with workers that die (under 20 minutes)
+test-queues: $(VENV)/.dev ## Run Celery and Dramatiq on RabbitMQ and Redis, and spouts on streams of Redis, with workers that die (under 30 minutes)
 	$(BIN)/python -m pytest tests/queues --timeout 600
 
 test-bench: $(VENV)/.dev ## Run every group of the bench with next to nothing of it (minutes)

@@ -67,7 +67,7 @@ PROGRAMS = (
         name="redis-check-rdb",
         package="redis-tools",
         left_out="the tests on Redis 7.0 (redis-tools of Debian 12 holds the server)",
-        tests=("tests/faults",),
+        tests=("tests/faults", "tests/queues"),
     ),
     Program(
         name="mmdebstrap",
