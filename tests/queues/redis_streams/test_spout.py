@@ -477,7 +477,11 @@ def test_settings_that_cannot_be_are_refused(client: Acker, options: dict[str, A
         make(client, **options)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:6379", "http://127.0.0.1", "redis+sentinel://127.0.0.1", "redis://a:b"])
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:6379", "http://127.0.0.1", "redis+sentinel://127.0.0.1", "redis://a:b", "redis://127.0.0.1?patience=1",
+     "redis+cluster://127.0.0.1/3", "redis://127.0.0.1?socket_timeout=long"],
+)  # fmt: skip
 def test_an_address_that_cannot_be_is_refused(client: Acker, url: str) -> None:
     with pytest.raises(UsageError, match="the address of the Redis cannot be used: "):
         make(client, url=url)

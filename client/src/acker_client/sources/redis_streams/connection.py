@@ -51,10 +51,10 @@ class Connection:
         try:
             self._url = read_redis_url(url)
             address = self._url.url(self._url.addresses[0]) if self._url.addresses else url
-            self._options: dict[str, Any] = parse_url(address)
-        except ValueError as error:
+            self._options: dict[str, Any] = parse_url(address) | _patience(timeout_s)
+            ConnectionPool(**self._options).make_connection()  # one that does not connect: it checks the options
+        except (TypeError, ValueError) as error:
             raise UsageError(f"the address of the Redis cannot be used: {error}") from None
-        self._options |= _patience(timeout_s)
         self._lock = threading.Lock()
         self._client: Any = None
 
