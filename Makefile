@@ -71,7 +71,7 @@ test-collector: $(VENV)/.dev ## Let a real OpenTelemetry Collector sample trees 
 test-sqs: java $(VENV)/.dev ## Read queues of a real ElasticMQ, which speaks SQS, as a spout (minutes; needs Maven)
 	$(BIN)/python -m pytest tests/sqs
 
-test-nats: $(VENV)/.dev ## Let subscribers of FastStream work on a real NATS (minutes; needs Go, which fetches and builds it)
+test-nats: $(VENV)/.dev ## Read streams of a real NATS as a spout, and let subscribers of FastStream work on it (minutes; needs Go, which fetches and builds it)
 	$(BIN)/python -m pytest tests/nats
 
 test-kafka: java $(VENV)/.dev ## Read topics of a real Kafka as a spout while members and the broker are killed (minutes; needs Maven)

@@ -44,6 +44,7 @@ MODULES = {
     """,
     "acker_spark.functions": "branch collect_anchors explode fail filter is_active join",
     "acker_client.sources.kafka": "KafkaSpout Record SkipRecord",
+    "acker_client.sources.nats": "Message NatsSpout SkipMessage",
     "acker_client.sources.rabbitmq": "Delivery RabbitSpout RejectMessage",
     "acker_client.sources.redis_streams": "Message RedisStreamSpout SkipMessage",
     "acker_client.sources.sqs": "Message SkipMessage SqsSpout headers_of message_attributes",

@@ -1,0 +1,16 @@
+"""Reads a consumer of NATS JetStream as a spout: a message is acked when its tree is processed. ::
+
+def send(root, message):
+    message.publish("charges", message.data, root.anchor(key="charge"))
+
+with Acker("http://127.0.0.1:8700", topology="orders") as acker:
+    spout = NatsSpout(acker, spout="orders-reader", url=url, stream="orders", consumer="acker", send=send)
+    spout.run(stop=ending.is_set)
+
+A bolt gives ``acker.receive`` the headers of a message as nats-py has read them.
+"""
+
+from acker_client.sources.nats.messages import Message
+from acker_client.sources.nats.spout import NatsSpout, SkipMessage
+
+__all__ = ["Message", "NatsSpout", "SkipMessage"]
