@@ -412,6 +412,17 @@ def test_a_child_is_published_until_a_stream_confirms_it(
         eventually_true(lambda: stream.left() == 0)
 
 
+def test_a_child_that_no_stream_could_take_ends_the_spout(reading: Reading, stream: Stream) -> None:
+    stream.send("a")
+
+    def send(root: Any, message: Message) -> None:
+        message.publish("charges", bytes(2_000_000), root.anchor("charge"))
+
+    with reading(stream, send=send) as reader:
+        eventually_true(lambda: reader.error is not None)
+    assert isinstance(reader.error, nats.errors.MaxPayloadError)
+
+
 @pytest.mark.parametrize("lacks", ["stream", "consumer"])
 @pytest.mark.parametrize("when", ["before", "while it is read"])
 def test_a_stream_or_a_consumer_that_does_not_exist_ends_the_spout(

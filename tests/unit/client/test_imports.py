@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import acker_client
+import pytest
 
 
 def imported(path: Path) -> set[str]:
@@ -41,3 +42,10 @@ def test_a_program_of_threads_does_not_import_asyncio():
     script = "import httpx2, sys; before = set(sys.modules); import acker_client; print(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"asyncio", "acker_client.asyncio.client"} & set(run.stdout.split())
+
+
+@pytest.mark.parametrize(("source", "library"), [("nats", "nats"), ("redis_streams", "redis")])
+def test_a_source_without_its_library_says_what_to_install(source: str, library: str):
+    script = f"import sys; sys.modules[{library!r}] = None; import acker_client.sources.{source}"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert f"install acker-client with its extra, acker-client[{library}]" in run.stderr.splitlines()[-1]

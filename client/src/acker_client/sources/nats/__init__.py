@@ -10,6 +10,12 @@ with Acker("http://127.0.0.1:8700", topology="orders") as acker:
 A bolt gives ``acker.receive`` the headers of a message as nats-py has read them.
 """
 
+from importlib.util import find_spec
+
+if find_spec("nats") is None:
+    message = "NatsSpout needs nats-py: install acker-client with its extra, acker-client[nats]"
+    raise ModuleNotFoundError(message, name="nats")
+
 from acker_client.sources.nats.messages import Message
 from acker_client.sources.nats.spout import NatsSpout, SkipMessage
 

@@ -12,45 +12,29 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-try:
-    import nats
-    from nats.aio.client import Client
-    from nats.aio.msg import Msg
-    from nats.errors import (
-        AuthorizationError,
-        ConnectionClosedError,
-        ConnectionReconnectingError,
-        InvalidUserCredentialsError,
-    )
-    from nats.js.api import AckPolicy, ConsumerInfo
-    from nats.js.errors import APIError, BadRequestError, NotFoundError
-except ModuleNotFoundError as error:
-    text = "NatsSpout needs nats-py: install acker-client with its extra, acker-client[nats]"
-    raise ModuleNotFoundError(text, name=error.name) from None
+from nats.aio.msg import Msg
+from nats.errors import TimeoutError as NatsTimeoutError
+from nats.js.errors import APIError, BadRequestError, NotFoundError
 
-from acker_client.errors import UsageError
 from acker_client.sources._runner import MAX_EMIT, RETRY_WAIT_S
+from acker_client.sources.nats.connection import (
+    CHECK_INTERVAL_S,
+    NOT_ANSWERED,
+    REFUSED,
+    REQUEST_S,
+    Connection,
+    ack_wait_s,
+)
 from acker_client.sources.nats.messages import Message
 
-CONNECT_S = 2.0
-REQUEST_S = 5.0
-"""How long to wait for the answer to a request."""
 FETCH_S = 1.0
 """How long NATS waits for a message."""
 CONFIG_INTERVAL_S = 5.0
 """How often to read the consumer's configuration, and to see that the consumer is there."""
-CHECK_INTERVAL_S = 0.25
-"""How often to check which messages would be delivered again soon."""
 CLOSE_S = 10.0
 """How long to wait at the end until what is settled is acked."""
-MIN_ACK_WAIT_S = 1.0
 
 ACK, TERMINATE, IN_PROGRESS, NAK = b"", Msg.Ack.Term, Msg.Ack.Progress, Msg.Ack.Nak
-REFUSED = (AuthorizationError, InvalidUserCredentialsError, UsageError)
-NOT_ANSWERED = (nats.errors.Error, OSError, asyncio.TimeoutError)
-DENIED = ("permissions violation", "authorization violation")
-"""What the texts of refusals have. For a wrong login at the first connection nats-py has no class, and tries on."""
-
 _log = logging.getLogger("acker_client")
 
 
@@ -62,36 +46,14 @@ class _InFlight:
     renewed_s: float
 
 
-def ack_wait_s(info: ConsumerInfo) -> float:
-    """Return after how many seconds a consumer delivers a message again that is not acked. Raises `UsageError`.
-
-    The steps of a backoff replace its ``ack_wait``; the server states the first one in its place.
-    """
-    config = info.config
-    if config.ack_policy != AckPolicy.EXPLICIT or config.deliver_subject:
-        raise UsageError(
-            f"consumer {info.name} of stream {info.stream_name} has to be a pull consumer with the ack policy "
-            f"explicit; it has {'a deliver_subject' if config.deliver_subject else f'the policy {config.ack_policy}'}"
-        )
-    found: float = min([*(config.backoff or ()), config.ack_wait or 0.0])
-    if found < MIN_ACK_WAIT_S:
-        raise UsageError(
-            f"consumer {info.name} of stream {info.stream_name} delivers a message again after {found:g} s, by its "
-            f"ack_wait or a step of its backoff: at least {MIN_ACK_WAIT_S:g} s are needed to keep a message"
-        )
-    return found
-
-
 class Consumer:
     """A pull consumer: fetches messages, and in a thread of its own keeps them from others and settles them."""
 
     def __init__(self, url: str | list[str], *, stream: str, name: str, options: Mapping[str, Any]) -> None:
-        self._servers = url
         self._stream = stream
         self._name = name
-        self._options = options
+        self._connection = Connection(url, options)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._client: Client | None = None
         self._pull: Any = None
         self._ack_wait_s = 0.0
         self._configured_s = 0.0
@@ -179,12 +141,14 @@ class Consumer:
 
     def _is_done(self) -> bool:
         settled = self._ending.is_set() and not self._settled and not self._publishing
+        self.error = self.error or self._connection.error
         return settled or self.error is not None or self._given_up.is_set()
 
     async def _turn(self) -> None:
         """Connect where that is needed, read the configuration, keep messages and settle them."""
-        if self._client is None or self._client.is_closed:
-            await self._connect()
+        if self._connection.is_closed:
+            self._pull, self._configured_s = None, 0.0
+            await self._connection.open(is_done=self._is_done)
         if time.monotonic() - self._configured_s >= CONFIG_INTERVAL_S:
             await self._configure()
         await self._renew()
@@ -192,35 +156,9 @@ class Consumer:
         if not self._settled:
             await asyncio.sleep(min(CHECK_INTERVAL_S, self._ack_wait_s / 8))
 
-    async def _connect(self) -> None:
-        self._pull = None
-        options: dict[str, Any] = {
-            "connect_timeout": CONNECT_S,
-            "reconnect_time_wait": RETRY_WAIT_S,
-            "max_reconnect_attempts": -1,
-            "error_cb": self._on_error,
-        } | dict(self._options)
-        self._client = client = Client()
-        connecting = asyncio.ensure_future(client.connect(self._servers, **options))
-        while not (await asyncio.wait([connecting], timeout=CHECK_INTERVAL_S))[0]:
-            if self._is_done():
-                connecting.cancel()
-        if connecting.cancelled():
-            raise ConnectionClosedError
-        connecting.result()
-        self._configured_s = 0.0
-
-    async def _on_error(self, error: Exception) -> None:
-        """Log an error of the connection; one that does not pass ends the spout."""
-        if isinstance(error, REFUSED) or any(denied in str(error).lower() for denied in DENIED):
-            self.error = error
-        else:
-            _log.warning("the connection to NATS has an error: %r", error)
-
     async def _configure(self) -> None:
         """Read the consumer's configuration; fetching begins with the first. Raises `NotFoundError` without one."""
-        assert self._client is not None
-        context = self._client.jetstream(timeout=REQUEST_S)
+        context = self._connection.jetstream()
         try:
             info = await context.consumer_info(self._stream, self._name)
         except (NotFoundError, BadRequestError) as error:
@@ -234,7 +172,7 @@ class Consumer:
     async def _fetch(self, max_messages: int) -> list[Message]:
         began_s = time.monotonic()
         try:
-            self._check_connection()  # what is asked for while there is none would be asked for at once later
+            self._connection.client()  # what is asked for while there is none would be asked for at once later
             found = await self._pull.fetch(max_messages, timeout=FETCH_S)
         except APIError as error:  # it says that the consumer is gone, or why it does not answer now
             _log.warning("NATS does not answer for consumer %s: %r", self._name, error)
@@ -274,7 +212,7 @@ class Consumer:
         if answer == ACK or self._has(message):
             try:
                 await self._tell(message, answer)
-            except nats.errors.TimeoutError:
+            except NatsTimeoutError:
                 if not answer.startswith(NAK):
                     raise
                 # once more could mean the next delivery of the message; without it NATS waits for the ack_wait
@@ -308,26 +246,28 @@ class Consumer:
 
     async def _tell(self, message: Message, answer: bytes) -> None:
         """Send an answer to a delivery, and wait until NATS confirms it."""
-        client = self._check_connection()
-        await client.request(message.reply, answer, timeout=min(REQUEST_S, self._ack_wait_s / 4))
-
-    def _check_connection(self) -> Client:
-        """Return the connection. Raises `ConnectionReconnectingError` where it would only buffer what is sent."""
-        if self._client is None or not self._client.is_connected:
-            raise ConnectionReconnectingError
-        return self._client
+        await self._connection.client().request(message.reply, answer, timeout=min(REQUEST_S, self._ack_wait_s / 4))
 
     def _start_publishing(self, message: Message, subject: str, data: bytes, headers: dict[str, str]) -> None:
         task = asyncio.ensure_future(self._publish(message, subject, data, headers))
         self._publishing.add(task)
-        task.add_done_callback(self._publishing.discard)
+        task.add_done_callback(self._end_publishing)
+
+    def _end_publishing(self, task: asyncio.Task[None]) -> None:
+        self._publishing.discard(task)
+        if not task.cancelled():
+            self.error = self.error or task.exception()
 
     async def _publish(self, message: Message, subject: str, data: bytes, headers: dict[str, str]) -> None:
-        """Publish a child until a stream confirms it, its message is settled, or the spout ends."""
+        """Publish a child until a stream confirms it, its message is settled, or the spout ends.
+
+        Raises what no attempt can change: it is too large, say.
+        """
         while True:
             try:
-                client = self._check_connection()
-                await client.jetstream(timeout=REQUEST_S).publish(subject, data, headers=headers)
+                await self._connection.jetstream().publish(subject, data, headers=headers)
+            except REFUSED:
+                raise
             except NOT_ANSWERED as error:
                 _log.warning("no stream confirms a message of subject %s: %r", subject, error)
             else:
@@ -337,8 +277,6 @@ class Consumer:
             await asyncio.sleep(RETRY_WAIT_S)
 
     async def _close(self) -> None:
-        for task in self._publishing:
+        for task in [*self._publishing]:
             task.cancel()
-        if self._client is not None:
-            with suppress(*NOT_ANSWERED):
-                await asyncio.wait_for(self._client.close(), CONNECT_S)
+        await self._connection.close()
