@@ -16,9 +16,11 @@ from acker_client import Acker, UsageError
 from acker_client.sources.redis_streams import Message, RedisStreamSpout, SkipMessage
 from redis.exceptions import NoPermissionError, ResponseError
 
-from bench.servers import Member
+from bench.servers import Member, one
+from examples.support.ports import free_port
 from tests.queues.redis_streams.conftest import IDLE_S, LONG, Reader, Reading, Stream
 from tests.support import stores
+from tests.support.certificates import issue
 from tests.support.servers import AckerProcess
 from tests.support.waiting import eventually_true, never
 
@@ -490,6 +492,35 @@ def test_an_address_that_cannot_be_is_refused(client: Acker, url: str) -> None:
 def make(client: Acker, **options: Any) -> RedisStreamSpout:
     own = {"url": "redis://127.0.0.1", "stream": "orders", "group": "acker", "send": lambda *_: None} | options
     return RedisStreamSpout(client, spout="orders", **own)
+
+
+def test_a_server_is_reached_by_a_socket_and_over_tls(reading: Reading, client: Acker, tmp_path: Path) -> None:
+    files, port = issue(tmp_path), free_port()
+    own = ("--tls-cert-file", str(files.certificate), "--tls-key-file", str(files.key), "--tls-auth-clients", "no")
+    options = ("--unixsocket", str(tmp_path / "socket"), "--tls-port", str(port), *own)
+    program = stores.redis7(tmp_path)
+    with (
+        one(tmp_path / "store", *options, "--tls-ca-cert-file", str(files.authority), program=program) as member,
+        redis.Redis.from_url(member.url) as connection,
+    ):
+        stream = Stream(url=member.url, redis=connection)
+        stream.create()
+        urls = (f"unix://{tmp_path}/socket", f"rediss://127.0.0.1:{port}?ssl_ca_certs={files.authority}")
+        for url in urls:
+            stream.send("a")
+            with reading(stream, url=url) as reader:
+                reader.wait_for(1)
+                reader.ack(0)
+                eventually_true(lambda: stream.left() == 0)
+            assert (reader.error, len(reader.sent)) == (None, 1)
+
+
+def test_sentinels_that_know_no_primary_are_asked_again(
+    reading: Reading, stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reading(stream, url=f"redis+sentinel://127.0.0.1:{free_port()}/orders") as reader:
+        eventually_true(lambda: "no sentinel knows a primary orders that answers" in caplog.text)
+    assert reader.error is None
 
 
 def test_a_message_without_a_message_id_ends_the_spout(reading: Reading, stream: Stream) -> None:

@@ -23,6 +23,7 @@ try:
     )
     from redis.maint_notifications import MaintNotificationsConfig
     from redis.retry import Retry
+    from redis.sentinel import MasterNotFoundError
 except ModuleNotFoundError as error:
     message = "RedisStreamSpout needs redis: install acker-client with its extra, acker-client[redis]"
     raise ModuleNotFoundError(message, name=error.name) from None
@@ -64,6 +65,8 @@ class Connection:
             return command(self._connected())
         except (AuthenticationError, AuthorizationError):
             raise
+        except MasterNotFoundError as error:  # its text has all settings of every sentinel
+            raise NotAnswered(f"no sentinel knows a primary {self._url.name} that answers") from error
         except (*NOT_ANSWERED, *FOR_NOW) as error:
             raise NotAnswered(str(error) or type(error).__name__) from error
         except ResponseError as error:
