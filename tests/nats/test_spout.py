@@ -19,6 +19,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import NotFoundError
 
+from examples.support.processes import processes_in
 from tests.nats.conftest import ACK_WAIT_S, LONG, Reader, Reading, Server, Stream, running_server
 from tests.support.servers import AckerProcess
 from tests.support.waiting import eventually_true, never
@@ -337,6 +338,23 @@ def test_a_server_that_is_killed_loses_nothing(reading: Reading, make_stream: Ma
     assert reader.error is None
 
 
+def test_no_more_messages_are_pending_than_may_be_after_the_server_was_away(
+    reading: Reading, make_stream: MakeStream, server: Server
+) -> None:
+    stream = make_stream(ack_wait=60)
+    stream.send(*"abcdefghij")
+    with reading(stream, max_pending=2) as reader:
+        reader.wait_for(2)
+        server.node.kill()
+        reader.ack(0, 1)
+        reader.wait_done(2)
+        time.sleep(6)  # longer than several fetches
+        server.start()
+        reader.wait_for(4)
+        never(lambda: len(reader.sent) > 4, for_s=2)
+        assert stream.pending() == 2
+
+
 def test_a_server_that_was_away_for_longer_than_the_ack_wait_delivers_again(
     reading: Reading, stream: Stream, server: Server
 ) -> None:
@@ -524,6 +542,17 @@ def test_a_server_that_is_not_there_is_asked_again_and_the_spout_ends(
             time.sleep(2)
             server.start()
             reader.wait_for(1)
+
+
+def test_a_server_without_jetstream_is_asked_again(
+    reading: Reading, program: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with processes_in(tmp_path) as processes:
+        server = Server(program=program, folder=tmp_path, processes=processes, options=())
+        server.start()
+        with reading(Stream(url=server.url)) as reader:
+            eventually_true(lambda: "was it started with --jetstream?" in caplog.text)
+    assert reader.error is None
 
 
 def test_a_message_without_a_message_id_ends_the_spout(reading: Reading, stream: Stream) -> None:

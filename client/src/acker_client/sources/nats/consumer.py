@@ -14,7 +14,7 @@ from typing import Any
 
 from nats.aio.msg import Msg
 from nats.errors import TimeoutError as NatsTimeoutError
-from nats.js.errors import APIError, BadRequestError, NotFoundError
+from nats.js.errors import APIError, BadRequestError, NotFoundError, ServiceUnavailableError
 
 from acker_client.sources._runner import MAX_EMIT, RETRY_WAIT_S
 from acker_client.sources.nats.connection import (
@@ -134,7 +134,7 @@ class Consumer:
                 except REFUSED:
                     raise
                 except NOT_ANSWERED as error:
-                    _log.warning("NATS does not answer for consumer %s: %r", self._name, error)
+                    self._warn(error)
                     await asyncio.sleep(min(RETRY_WAIT_S, self._ack_wait_s / 8 or RETRY_WAIT_S))
         finally:
             await self._close()
@@ -175,7 +175,7 @@ class Consumer:
             self._connection.client()  # what is asked for while there is none would be asked for at once later
             found = await self._pull.fetch(max_messages, timeout=FETCH_S)
         except APIError as error:  # it says that the consumer is gone, or why it does not answer now
-            _log.warning("NATS does not answer for consumer %s: %r", self._name, error)
+            self._warn(error)
             self._configured_s = 0.0
             found = []
         except NOT_ANSWERED:  # also where there is no message
@@ -275,6 +275,11 @@ class Consumer:
             if self._ending.is_set() or message.id not in self._in_flight:
                 return
             await asyncio.sleep(RETRY_WAIT_S)
+
+    def _warn(self, error: Exception) -> None:
+        """Log that NATS is asked again."""
+        advice = ": was it started with --jetstream?" if isinstance(error, ServiceUnavailableError) else ""
+        _log.warning("NATS does not answer for consumer %s: %r%s", self._name, error, advice)
 
     async def _close(self) -> None:
         for task in [*self._publishing]:
