@@ -12,7 +12,7 @@ from acker_protocol.errors import known
 CLIENT = """
     Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy ReplayMessage Exhausted
     Root Tuple AsyncTuple Anchor Anchors Batch Collection OperationResult Completion Outcome OperationState Stats
-    Topology RootInfo
+    Topology RootInfo SpoutTaskInfo Callback WebhookTest DeadLetter Failure
     DropTuple FailTuple TupleSignal topology_of
     AckerError UsageError TupleClosed DuplicateKey TooManyAnchors ClientClosed InvalidHeader InvalidSignature
     InvalidResponse RetriesExhausted BatchError OperationsLost BufferFull

@@ -11,7 +11,7 @@ from acker_client._core.batch import Batch
 from acker_client._core.collection import Collection
 from acker_client._core.replay import Exhausted, ReplayMessage, ReplayPolicy
 from acker_client._core.requests import OperationResult
-from acker_client.completions import Completion
+from acker_client.completions import Completion, DeadLetter
 from acker_client.errors import (
     AckerError,
     AckersFixed,
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from acker_client.admin import RootInfo, Topology
     from acker_client.asyncio.client import AsyncAcker
     from acker_client.asyncio.spout import AsyncReplay, AsyncSpout
+    from acker_client.failures import Failure
+    from acker_client.spout_tasks import Callback, SpoutTaskInfo, WebhookTest
     from acker_client.sync.client import Acker
     from acker_client.webhook import webhook_app
 
@@ -80,14 +82,17 @@ __all__ = [
     "Batch",
     "BatchError",
     "BufferFull",
+    "Callback",
     "ClientClosed",
     "Collection",
     "Completion",
     "Conflict",
+    "DeadLetter",
     "DropTuple",
     "DuplicateKey",
     "Exhausted",
     "FailTuple",
+    "Failure",
     "Forbidden",
     "ForbiddenOrigin",
     "InvalidHeader",
@@ -113,6 +118,7 @@ __all__ = [
     "ServiceError",
     "Spout",
     "SpoutBusy",
+    "SpoutTaskInfo",
     "Stats",
     "StoreFull",
     "StoreUnavailable",
@@ -131,6 +137,7 @@ __all__ = [
     "UnknownTopology",
     "UnsupportedMediaType",
     "UsageError",
+    "WebhookTest",
     "__version__",
     "topology_of",
     "webhook_app",
@@ -141,8 +148,12 @@ _LAZY = {
     "AsyncAcker": "asyncio.client",
     "AsyncReplay": "asyncio.spout",
     "AsyncSpout": "asyncio.spout",
+    "Callback": "spout_tasks",
+    "Failure": "failures",
     "RootInfo": "admin",
+    "SpoutTaskInfo": "spout_tasks",
     "Topology": "admin",
+    "WebhookTest": "spout_tasks",
     "webhook_app": "webhook",
 }
 """Imported at the first access: httpx and asyncio take most of the time, and the command ``acker`` needs neither."""

@@ -1,11 +1,11 @@
-"""Topologies and roots, for the few calls that are no operations: create, read and delete them."""
+"""Topologies and roots, for the few calls that are no operations: create, read, change and delete them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import UnknownTopology
-from acker_protocol.operations import Outcome
+from acker_protocol.operations import OperationState, Outcome
 from acker_protocol.wire import fields
 
 from acker_client._core import requests, responses, validate
@@ -79,6 +79,13 @@ def create_topology(session: "RetrySession", name: str, document: dict[str, Any]
     return _read_topology((yield from session.send(requests.put_topology(name, document))))
 
 
+def update_topology(session: "RetrySession", name: str, document: dict[str, Any]) -> "Flow[Topology]":
+    """Change a topology that exists."""
+    validate.name("the topology's name", name)
+    yield from session.send(requests.read_topology(name))  # a PUT would create one that is misspelt
+    return _read_topology((yield from session.send(requests.put_topology(name, document))))
+
+
 def get_topology(session: "RetrySession", name: str) -> "Flow[Topology]":
     """Read a topology."""
     request = requests.read_topology(validate.name("the topology's name", name))
@@ -108,6 +115,18 @@ def get_root(session: "RetrySession", root_id: str, wait: float) -> "Flow[RootIn
         yield Sleep(seconds=max(0.0, MIN_POLL_INTERVAL_S - (clock.monotonic() - began)))
 
 
+def fail_root(session: "RetrySession", root_id: str, reason: str | None) -> "Flow[OperationState]":
+    """Fail a root by hand."""
+    validate.checked("root_id", fields.identity, root_id)
+    validate.checked("reason", fields.reason, reason)
+    request = requests.force_fail(session.topology, root_id, reason=reason)
+    found = responses.document((yield from session.send(request)))
+    try:
+        return OperationState(found["state"])
+    except (KeyError, ValueError) as error:
+        raise InvalidResponse(f"the answer holds no state of a root: {error!r}") from None
+
+
 def _read_root(response: responses.Response) -> RootInfo:
     found = responses.document(response)
     try:
@@ -120,8 +139,8 @@ def _read_root(response: responses.Response) -> RootInfo:
             reason=found.get("reason"),
             message_id=found.get("message_id"),
             outstanding=found.get("outstanding"),
-            age=_seconds(found.get("age_ms")),
-            deadline_at=_seconds(found.get("deadline_at_ms")),
+            age=responses.seconds(found.get("age_ms")),
+            deadline_at=responses.seconds(found.get("deadline_at_ms")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidResponse(f"the answer holds no root: {error!r}") from None
@@ -151,7 +170,8 @@ class Topologies:
 
         What is None keeps its value, and has its default in a new topology: 4 ackers, a message timeout of 30, a
         retention of 60, a dedupe window that is ``"automatic"`` (it equals the message timeout and follows it), the
-        details of roots, nothing else. Raises `AckersFixed` for another number of ackers.
+        details of roots, nothing else. 0 is none for ``progress_timeout``, ``max_spout_pending``, ``dedupe_window``.
+        Raises `AckersFixed` for another number of ackers.
         """
         document = topology_document(
             ackers=ackers,
@@ -164,6 +184,34 @@ class Topologies:
             trace=trace,
         )
         return self._run(create_topology(self._session, name, document))
+
+    def update(
+        self,
+        name: str,
+        *,
+        message_timeout: float | None = None,
+        progress_timeout: float | None = None,
+        max_spout_pending: int | None = None,
+        dedupe_window: DedupeWindow | None = None,
+        retention: float | None = None,
+        root_details: bool | None = None,
+        trace: float | None = None,
+    ) -> Topology:
+        """Change a topology that exists; needs the scope ``admin``. Raises `UnknownTopology`.
+
+        The keywords mean what they mean to `create`: what is None keeps its value.
+        """
+        document = topology_document(
+            ackers=None,
+            message_timeout=message_timeout,
+            progress_timeout=progress_timeout,
+            max_spout_pending=max_spout_pending,
+            dedupe_window=dedupe_window,
+            retention=retention,
+            root_details=root_details,
+            trace=trace,
+        )
+        return self._run(update_topology(self._session, name, document))
 
     def get(self, name: str) -> Topology:
         """Read a topology. Raises `UnknownTopology`."""
@@ -214,6 +262,31 @@ class AsyncTopologies:
         )
         return await self._run(create_topology(self._session, name, document))
 
+    async def update(
+        self,
+        name: str,
+        *,
+        message_timeout: float | None = None,
+        progress_timeout: float | None = None,
+        max_spout_pending: int | None = None,
+        dedupe_window: DedupeWindow | None = None,
+        retention: float | None = None,
+        root_details: bool | None = None,
+        trace: float | None = None,
+    ) -> Topology:
+        """Change a topology that exists; what is None keeps its value. Raises `UnknownTopology`."""
+        document = topology_document(
+            ackers=None,
+            message_timeout=message_timeout,
+            progress_timeout=progress_timeout,
+            max_spout_pending=max_spout_pending,
+            dedupe_window=dedupe_window,
+            retention=retention,
+            root_details=root_details,
+            trace=trace,
+        )
+        return await self._run(update_topology(self._session, name, document))
+
     async def get(self, name: str) -> Topology:
         """Read a topology. Raises `UnknownTopology`."""
         return await self._run(get_topology(self._session, name))
@@ -237,6 +310,13 @@ class Roots:
         """
         return self._run(get_root(self._session, root_id, wait))
 
+    def fail(self, root_id: str, reason: str | None = None) -> OperationState:
+        """Fail a root by hand; needs the scope ``admin``. The reason in its completion begins with ``forced``.
+
+        Returns ``failed``, or ``finished`` for a root that had ended before. Raises `UnknownRoot`.
+        """
+        return self._run(fail_root(self._session, root_id, reason))
+
 
 class AsyncRoots:
     """The roots of the client's topology, as ``acker.roots`` of an `AsyncAcker`."""
@@ -249,6 +329,10 @@ class AsyncRoots:
         """Read a root, once it is finished or ``wait`` seconds are over. Raises `UnknownRoot`."""
         return await self._run(get_root(self._session, root_id, wait))
 
+    async def fail(self, root_id: str, reason: str | None = None) -> OperationState:
+        """Fail a root by hand, ``finished`` if it had ended before; see `Roots.fail`. Raises `UnknownRoot`."""
+        return await self._run(fail_root(self._session, root_id, reason))
+
 
 def _read_topology(response: responses.Response) -> Topology:
     found = responses.document(response)
@@ -257,7 +341,7 @@ def _read_topology(response: responses.Response) -> Topology:
             name=found["topology"],
             ackers=found.get("ackers", 0),
             message_timeout=found["message_timeout_ms"] / 1000,
-            progress_timeout=_seconds(found.get("progress_timeout_ms")),
+            progress_timeout=responses.seconds(found.get("progress_timeout_ms") or None),
             max_spout_pending=found.get("max_spout_pending"),
             dedupe_window=(found.get("dedupe_window_ms") or 0) / 1000,
             dedupe_automatic=found.get("dedupe_automatic", False),
@@ -271,7 +355,3 @@ def _read_topology(response: responses.Response) -> Topology:
         )
     except (KeyError, TypeError) as error:
         raise InvalidResponse(f"the answer holds no topology: {error!r}") from None
-
-
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

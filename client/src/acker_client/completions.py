@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.operations import Outcome
@@ -45,6 +45,17 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter(Completion):
+    """A completion that could not be delivered, after so many ``attempts``; ``at`` is the Unix time of the last one.
+
+    ``error`` says how that failed.
+    """
+
+    attempts: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """Completions in their order, and the cursor behind the last; None if nothing was ever read.
 
@@ -64,6 +75,15 @@ def read_page(response: "Response") -> Page:
         return Page(completions=completions, cursor=found["cursor"], size=len(response.body))
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidResponse(f"an answer {response.status} holds no completions: {error!r}") from None
+
+
+def read_dead_letters(response: "Response") -> tuple[tuple[DeadLetter, ...], str]:
+    """Read a page of dead letters, and the cursor behind the last. Raises `InvalidResponse`."""
+    found = responses.document(response)
+    try:
+        return tuple(_dead_letter(item) for item in found["dead_letters"]), found["cursor"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidResponse(f"an answer {response.status} holds no dead letters: {error!r}") from None
 
 
 def parse_message(body: bytes) -> tuple[Completion, ...]:
@@ -106,3 +126,9 @@ def _completion(item: dict[str, Any]) -> Completion:
         at=item["at_ms"] / 1000,
         traceparent=item.get("traceparent"),
     )
+
+
+def _dead_letter(item: dict[str, Any]) -> DeadLetter:
+    completion = _completion(item)
+    own = {field.name: getattr(completion, field.name) for field in fields(completion)}
+    return DeadLetter(**own, attempts=item["attempts"], error=item["error"])

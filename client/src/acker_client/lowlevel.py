@@ -89,7 +89,8 @@ class Session:
 
     def set_webhook(self, spout_task: str, *, url: str, secret: str) -> None:
         """Register a webhook that receives the completions of a spout task."""
-        self._send(requests.set_webhook(self.topology, spout_task, url=url, secret=secret))
+        webhook = {"kind": "webhook", "url": url, "secret": secret}
+        self._send(requests.set_callback(self.topology, spout_task, webhook))
 
     def read_page(
         self, spout_task: str, *, after: str, until: str | None, limit: int, poll_timeout_ms: int

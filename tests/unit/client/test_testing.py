@@ -2,9 +2,9 @@
 
 import httpx
 import pytest
-from acker_client import Acker, Completion, Outcome
+from acker_client import Acker, Completion, OperationState, Outcome
 from acker_client.testing import Clock, MemoryAcker, lost_reply
-from acker_protocol.errors import UnknownTopology
+from acker_protocol.errors import UnknownRoot, UnknownTopology
 
 
 def bill(acker: Acker) -> None:
@@ -38,6 +38,19 @@ def test_time_is_driven_by_the_test():
         assert outcomes(acker) == []
         memory.clock.advance(2)
         assert outcomes(acker) == [("42", Outcome.TIMED_OUT)]
+
+
+def test_a_root_is_failed_by_hand_as_in_the_acker():
+    memory = MemoryAcker()
+    with memory.acker() as acker:
+        with acker.shared_spout("orders").emit(message_id="42") as root:
+            root.anchor("bill")
+        assert acker.roots.fail(root.root_id, "stuck") is OperationState.FAILED
+        assert acker.roots.fail(root.root_id) is OperationState.FINISHED
+        (done,) = acker.shared_spout("orders").completions(until=0)
+        assert (done.outcome, done.reason) == (Outcome.FAILED, "forced: stuck")
+        with pytest.raises(UnknownRoot):
+            acker.roots.fail("00000000000000ff")
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,8 @@ class PubSubReader:
         except UnknownTopology:
             return  # reading the mailbox raises it, or goes on without
         if callback is None:
-            yield from self._session.send(requests.enable_pubsub(self._session.topology, self._task.name))
+            pubsub = {"kind": "pubsub"}
+            yield from self._session.send(requests.set_callback(self._session.topology, self._task.name, pubsub))
         elif callback.get("kind") != "pubsub":
             kind = callback.get("kind")
             raise UsageError(f"the completions of {self._task.name} go to a {kind}, which alone may release them")

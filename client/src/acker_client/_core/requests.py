@@ -17,6 +17,9 @@ from acker_client._core.folding import BufferedOperations
 
 MAX_OPS = 10_000
 
+PAGE = 1_000
+"""How many items of a list are read at once."""
+
 _write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -88,6 +91,49 @@ def read_spout(topology: str, spout_task: str) -> Request:
     return Request(method="GET", path=routes.spout(topology, spout_task))
 
 
+def list_failures(topology: str, **query: Any) -> Request:
+    """Read a page of failures; None in the query is left out."""
+    return Request(method="GET", path=_with_query(f"{routes.topology(topology)}/failures", query))
+
+
+def force_fail(topology: str, root_id: str, *, reason: str | None) -> Request:
+    """Fail a root as operator; a repeat finds it finished."""
+    document = {} if reason is None else {"reason": reason}
+    return Request(method="POST", path=routes.force_fail(topology, root_id), body=_json(document))
+
+
+def list_spouts(topology: str) -> Request:
+    """Read all spout tasks of a topology."""
+    return Request(method="GET", path=routes.spouts(topology))
+
+
+def delete_spout(topology: str, spout_task: str, *, discard: bool) -> Request:
+    """Delete a spout task; a repeat finds nothing."""
+    path = _with_query(routes.spout(topology, spout_task), {"discard": "true" if discard else None})
+    return Request(method="DELETE", path=path)
+
+
+def set_callback(topology: str, spout_task: str, callback: dict[str, Any] | None) -> Request:
+    """Say where the completions of a spout task are delivered; None: readers pull them. A repeat changes nothing."""
+    return Request(method="PUT", path=routes.spout(topology, spout_task), body=_json({"callback": callback}))
+
+
+def act_on_spout(path: str, *, wait_s: float = 0.0) -> Request:
+    """Pause, resume or test a callback, or rotate its secret, by the path of that act."""
+    return Request(method="POST", path=path, wait_s=wait_s)
+
+
+def list_dead_letters(topology: str, spout_task: str, **query: Any) -> Request:
+    """Read a page of dead letters; None in the query is left out."""
+    return Request(method="GET", path=_with_query(routes.dead_letters(topology, spout_task), query))
+
+
+def act_on_dead_letters(topology: str, spout_task: str, act: str, chosen: dict[str, Any]) -> Request:
+    """Replay or discard the dead letters that are chosen; a repeat finds none of them."""
+    path = f"{routes.dead_letters(topology, spout_task)}/{act}"
+    return Request(method="POST", path=path, body=_json(chosen))
+
+
 def put_topology(topology: str, document: dict[str, Any]) -> Request:
     """Create or change a topology; a repeat changes nothing."""
     return Request(method="PUT", path=routes.topology(topology), body=_json(document))
@@ -95,26 +141,13 @@ def put_topology(topology: str, document: dict[str, Any]) -> Request:
 
 def delete_topology(topology: str, *, force: bool, discard: bool) -> Request:
     """Delete a topology; a repeat finds nothing."""
-    query = {name: "true" for name, value in {"force": force, "discard": discard}.items() if value}
-    path = routes.topology(topology)
-    return Request(method="DELETE", path=f"{path}?{urlencode(query)}" if query else path)
+    query = {name: "true" if value else None for name, value in {"force": force, "discard": discard}.items()}
+    return Request(method="DELETE", path=_with_query(routes.topology(topology), query))
 
 
 def make_ephemeral(topology: str, spout_task: str) -> Request:
     """Register a spout task that the service removes when it is no longer used; a repeat changes nothing."""
     return Request(method="PUT", path=routes.spout(topology, spout_task), body=_json({"ephemeral": True}))
-
-
-def enable_pubsub(topology: str, spout_task: str) -> Request:
-    """Have the completions of a spout task published; a repeat changes nothing."""
-    document = {"callback": {"kind": "pubsub"}}
-    return Request(method="PUT", path=routes.spout(topology, spout_task), body=_json(document))
-
-
-def set_webhook(topology: str, spout_task: str, *, url: str, secret: str) -> Request:
-    """Have the completions of a spout task posted to a URL; a repeat changes nothing."""
-    document = {"callback": {"kind": "webhook", "url": url, "secret": secret}}
-    return Request(method="PUT", path=routes.spout(topology, spout_task), body=_json(document))
 
 
 def read_completions(
@@ -124,10 +157,8 @@ def read_completions(
 
     With ``until``, read only those up to that cursor, without waiting.
     """
-    cursors = {"after": after, "until": until}
-    query: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms}
-    query |= {name: cursor for name, cursor in cursors.items() if cursor is not None}
-    path = f"{routes.completions(topology, spout_task)}?{urlencode(query)}"
+    cursors: dict[str, Any] = {"after": after, "until": until}
+    path = _with_query(routes.completions(topology, spout_task), {"limit": limit, "wait_ms": wait_ms} | cursors)
     return Request(method="GET", path=path, wait_s=wait_ms / 1000)
 
 
@@ -165,6 +196,11 @@ def _post(
 ) -> Request:
     key = uuid4().hex
     return Request(method="POST", path=path, body=body, content_type=content_type, key=key, operations=operations)
+
+
+def _with_query(path: str, query: dict[str, Any]) -> str:
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given)}" if given else path
 
 
 def _json(document: dict[str, Any]) -> bytes:

@@ -127,6 +127,11 @@ def document(response: Response) -> dict[str, Any]:
     return found
 
 
+def seconds(milliseconds: float | None) -> float | None:
+    """Turn milliseconds of the contract into seconds; None stays None."""
+    return None if milliseconds is None else milliseconds / 1000
+
+
 def retry_after_s(response: Response) -> float:
     """Read how long the service asks to wait, 0 without a number (an acker never gives a date)."""
     text = response.retry_after

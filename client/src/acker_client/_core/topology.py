@@ -67,7 +67,10 @@ def topology_document(
     root_details: bool | None,
     trace: float | None,
 ) -> dict[str, Any]:
-    """Write a topology's configuration; None is left out. Raises `UsageError` for what is no number in its range."""
+    """Write a topology's configuration; None is left out, and 0 for a cap is none.
+
+    Raises `UsageError` for what is no number in its range.
+    """
     for name, value in (("ackers", ackers), ("max_spout_pending", max_spout_pending)):
         if value is not None:
             validate.integer(name, value)
@@ -87,4 +90,6 @@ def topology_document(
     for name, (seconds, allowed) in milliseconds.items():
         document[f"{name}_ms"] = validate.milliseconds(name, seconds, allowed)
     given = {name: value for name, value in document.items() if value is not None}
+    if max_spout_pending == 0:
+        given["max_spout_pending"] = None
     return given | AUTOMATIC_WINDOW if is_automatic else given

@@ -35,6 +35,13 @@ def integer(what: str, value: Any) -> None:
         raise wrong(what, "a whole number", value)
 
 
+def positive(what: str, value: Any) -> None:
+    """Refuse what is no whole number of 1 or more."""
+    integer(what, value)
+    if value < 1:
+        raise UsageError(f"{what} must be 1 or more, not {value}")
+
+
 def text(what: str, value: Any) -> None:
     """Refuse what is neither a string nor None."""
     if value is not None and not isinstance(value, str):

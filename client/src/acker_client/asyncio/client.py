@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from acker_client._http_library import AsyncTransport
     from acker_client.admin import AsyncRoots, AsyncTopologies
     from acker_client.config import Clock, OnError, OnFull
+    from acker_client.failures import AsyncFailures
+    from acker_client.spout_tasks import AsyncSpoutTasks
 
 
 class AsyncAcker(BaseClient):
@@ -99,17 +101,31 @@ class AsyncAcker(BaseClient):
 
     @cached_property
     def topologies(self) -> "AsyncTopologies":
-        """The topologies of the service: create, get, delete."""
+        """The topologies of the service: create, get, update, delete."""
         from acker_client.admin import AsyncTopologies  # noqa: PLC0415 - few programs need it
 
         return AsyncTopologies(self._session, self._driver.run)
 
     @cached_property
     def roots(self) -> "AsyncRoots":
-        """The roots of the topology: get."""
+        """The roots of the topology: get, fail."""
         from acker_client.admin import AsyncRoots  # noqa: PLC0415 - few programs need it
 
         return AsyncRoots(self._session, self._driver.run)
+
+    @cached_property
+    def spouts(self) -> "AsyncSpoutTasks":
+        """The spout tasks of the topology: list, get, delete; their callbacks and dead letters."""
+        from acker_client.spout_tasks import AsyncSpoutTasks  # noqa: PLC0415 - few programs need it
+
+        return AsyncSpoutTasks(self._session, self._driver.run)
+
+    @cached_property
+    def failures(self) -> "AsyncFailures":
+        """The roots of the topology that failed or timed out: list."""
+        from acker_client.failures import AsyncFailures  # noqa: PLC0415 - few programs need it
+
+        return AsyncFailures(self._session, self._driver.run)
 
     def spout(self, name: str) -> AsyncSpout:
         """Return a spout task of this process alone; the service removes it some time after the process has ended."""

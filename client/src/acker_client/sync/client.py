@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from acker_client._http_library import Transport
     from acker_client.admin import Roots, Topologies
     from acker_client.config import Clock, OnError, OnFull
+    from acker_client.failures import Failures
+    from acker_client.spout_tasks import SpoutTasks
 
 
 class Acker(BaseClient):
@@ -99,17 +101,31 @@ class Acker(BaseClient):
 
     @cached_property
     def topologies(self) -> "Topologies":
-        """The topologies of the service: create, get, delete."""
+        """The topologies of the service: create, get, update, delete."""
         from acker_client.admin import Topologies  # noqa: PLC0415 - few programs need it
 
         return Topologies(self._session, self._driver.run)
 
     @cached_property
     def roots(self) -> "Roots":
-        """The roots of the topology: get."""
+        """The roots of the topology: get, fail."""
         from acker_client.admin import Roots  # noqa: PLC0415 - few programs need it
 
         return Roots(self._session, self._driver.run)
+
+    @cached_property
+    def spouts(self) -> "SpoutTasks":
+        """The spout tasks of the topology: list, get, delete; their callbacks and dead letters."""
+        from acker_client.spout_tasks import SpoutTasks  # noqa: PLC0415 - few programs need it
+
+        return SpoutTasks(self._session, self._driver.run)
+
+    @cached_property
+    def failures(self) -> "Failures":
+        """The roots of the topology that failed or timed out: list."""
+        from acker_client.failures import Failures  # noqa: PLC0415 - few programs need it
+
+        return Failures(self._session, self._driver.run)
 
     def spout(self, name: str) -> Spout:
         """Return a spout task of this process alone: its name is ``name`` with the host and the process added.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from acker_protocol import errors, idempotency, tree
 from acker_protocol.ids import format_id, parse_id
-from acker_protocol.operations import REFUSED, CompletionRecord, Init, Operation, OperationState
+from acker_protocol.operations import REFUSED, CompletionRecord, Fail, Init, Operation, OperationState
 from acker_protocol.states import Finished, State, TopologyRules, Tree
 from acker_protocol.wire.completions import encode_completion
 
@@ -69,6 +69,8 @@ class MemoryStore:
                 return self._awaited_root(parse_id(name), int(parameters.get("wait_ms", 0)))
             case "POST", ("roots",) if name == "states":
                 return {"roots": [self._state(parse_id(root_id)) for root_id in parameters["root_ids"]]}
+            case "POST", ("roots", "fail"):
+                return self._fail_root(parse_id(name), parameters.get("reason"))
             case "PUT", ("spouts",):
                 return self._put_spout(name, parameters)
             case "GET", ("spouts",):
@@ -153,6 +155,11 @@ class MemoryStore:
         except errors.UnknownRoot:
             root = {"root_id": format_id(root_id), "state": "unknown"}
         return {name: value for name, value in root.items() if name != "deadline_at_ms"}
+
+    def _fail_root(self, root_id: int, reason: str | None) -> Document:
+        root = self._root(root_id)
+        state = self._apply(Fail(root_id=root_id, reason="forced" if reason is None else f"forced: {reason}"))
+        return root | {"state": state}
 
     def _put_spout(self, name: str, parameters: "Mapping[str, Any]") -> Document:
         self.mailboxes.setdefault(name, [])
