@@ -48,6 +48,6 @@ USER 65532:65532
 WORKDIR /tmp
 EXPOSE 8700
 # For Docker; Kubernetes does not look at it and has the probes of the chart.
-HEALTHCHECK --interval=10s --timeout=6s --start-period=30s CMD ["acker", "health", "--url", ""]
+HEALTHCHECK --interval=10s --timeout=6s --start-period=30s CMD ["acker", "health", "--acker", ""]
 ENTRYPOINT ["acker"]
 CMD ["serve"]

@@ -21,7 +21,7 @@ def test_trouble_comes_first_and_leads_to_its_place_and_to_its_entry_of_the_runb
     expect(page.get_by_role("table")).to_be_visible()
     assert parts.evaluate_all("parts => parts.map(each => each.tagName)") == ["H1", "SECTION", "TABLE"]
     found = page.locator("#trouble li").filter(has_text=f"the webhook of {scene.topology}/hook is paused")
-    expect(found.locator("code")).to_have_text(f"acker callback resume {scene.topology} hook")
+    expect(found.locator("code")).to_have_text(f"acker webhook resume {scene.topology} hook")
     found.get_by_role("link", name="Runbook: webhook not delivered").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Webhook not delivered")
     expect(page.locator("#entry")).to_contain_text("Do not discard dead letters to silence the alert")

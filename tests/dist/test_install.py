@@ -57,13 +57,13 @@ def test_the_wheels_work_alone(environment: Environment, tmp_path: Path) -> None
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "acker-service" in refused.stderr
     assert environment.paste("acker version") == f"{VERSION}\n"
-    unwell = environment.run("acker", "health", "--url", "http://127.0.0.1:1")
+    unwell = environment.run("acker", "health", "--acker", "http://127.0.0.1:1")
     assert (unwell.returncode, unwell.stderr.partition(":")[0]) == (1, "acker")
 
     environment.paste(without_constraints(LOCKED_WHEELS))
     environment.paste("pip check")
     with serving(environment, tmp_path) as url:
-        assert environment.run("acker", "health", "--url", url).stdout == "ready\n"
+        assert environment.run("acker", "health", "--acker", url).stdout == "ready\n"
         assert environment.run("python", "-c", ROUND_TRIP, url).stdout == "['42']\n"
 
     environment.paste(CONNECTOR)

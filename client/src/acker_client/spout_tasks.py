@@ -24,9 +24,6 @@ T = TypeVar("T")
 CallbackState = Literal["on", "paused", "off"]
 """Whether a callback delivers; off: its receiver answered that it is gone."""
 
-WEBHOOK_TIMEOUT_S = 30.0
-"""How long the acker waits for a webhook's answer."""
-
 _TIMES_MS = range(2**53)
 
 
@@ -122,7 +119,7 @@ def change_state(session: "RetrySession", name: str, path: Callable[[str, str], 
 def test_webhook(session: "RetrySession", name: str) -> "Flow[WebhookTest]":
     """Test a webhook."""
     path = routes.webhook_test(session.topology, _name(name))
-    request = requests.act_on_spout(path, wait_s=WEBHOOK_TIMEOUT_S)
+    request = requests.act_on_spout(path, wait_s=requests.WEBHOOK_TIMEOUT_S)
     return _read((yield from session.send(request)), "result of a test", _test)
 
 

@@ -19,9 +19,9 @@ COMMANDS = {
     "emit": ("emit", "--message-id", "42"),
     "ack": ("ack", HEADER),
     "join": ("join", HEADER),
-    "topologies": ("topologies",),
+    "topology list": ("topology", "list"),
     "status": ("status",),
-    "roots": ("roots", "default"),
+    "root list": ("root", "list", "default"),
     "top": ("top", "--count", "1"),
     "roundtrip": ("roundtrip", "default", "--rounds", "1"),
 }
@@ -131,7 +131,7 @@ def assert_named(line: str, variable: str, address: str) -> None:
 
 
 @pytest.mark.parametrize("no_proxy", ["127.0.0.1", "*", "example.com, 127.0.0.1", "127.0.0.1:{port}"])
-@pytest.mark.parametrize("command", [COMMANDS["health"], COMMANDS["emit"], COMMANDS["topologies"]])
+@pytest.mark.parametrize("command", [COMMANDS["health"], COMMANDS["emit"], COMMANDS["topology list"]])
 def test_a_host_that_no_proxy_names_is_asked_without_one(
     acker: AckerProcess, environment: Setenv, dead: str, command: tuple[str, ...], no_proxy: str
 ) -> None:
@@ -143,7 +143,7 @@ def test_a_host_that_no_proxy_names_is_asked_without_one(
 
 
 @pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "ftp_proxy", "NPM_CONFIG_PROXY"])
-@pytest.mark.parametrize("command", [COMMANDS["health"], COMMANDS["emit"], COMMANDS["topologies"]])
+@pytest.mark.parametrize("command", [COMMANDS["health"], COMMANDS["emit"], COMMANDS["topology list"]])
 def test_a_proxy_for_other_addresses_changes_nothing(
     acker: AckerProcess, environment: Setenv, dead: str, command: tuple[str, ...], variable: str
 ) -> None:
@@ -156,7 +156,7 @@ def test_a_proxy_for_other_addresses_changes_nothing(
 def test_small_letters_win_as_in_other_programs(proxy: ForwardProxy, environment: Setenv, dead: str) -> None:
     environment("HTTP_PROXY", f"http://{dead}")
     environment("http_proxy", proxy.address)
-    assert run(COMMANDS["health"]) == run(COMMANDS["emit"]) == run(COMMANDS["topologies"]) == 0
+    assert run(COMMANDS["health"]) == run(COMMANDS["emit"]) == run(COMMANDS["topology list"]) == 0
     assert len(proxy.asked) >= 3
 
 
@@ -213,6 +213,6 @@ def test_an_answer_of_the_proxys_own_names_it(
 ) -> None:
     environment("http_proxy", proxy.address)
     proxy.status = 403
-    for command in (COMMANDS["topologies"], COMMANDS["emit"], COMMANDS["health"]):
+    for command in (COMMANDS["topology list"], COMMANDS["emit"], COMMANDS["health"]):
         assert run(command) == 1
         assert f"through the proxy http://{proxy.address} (http_proxy)" in capsys.readouterr().err

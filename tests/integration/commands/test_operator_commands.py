@@ -103,11 +103,11 @@ def test_status_shows_the_store_the_processes_and_the_settings(acker_command: Ru
     assert acker_command("status", "-o", "json").document["store"]["up"] is True
 
 
-def test_topologies_lists_each_with_its_counts(acker_command: Run, http: httpx.Client) -> None:
+def test_topology_list_shows_each_with_its_counts(acker_command: Run, http: httpx.Client) -> None:
     begin(http, ROOT, "42")
-    listed = {one["topology"]: one["pending"] for one in acker_command("topologies", "-o", "jsonl").lines}
+    listed = {one["topology"]: one["pending"] for one in acker_command("topology", "list", "-o", "jsonl").lines}
     assert listed["orders"] == 1
-    assert "orders" in acker_command("topologies").out
+    assert "orders" in acker_command("topology", "list").out
 
 
 def test_top_shows_what_ends_a_second_as_often_as_it_is_told(acker_command: Run, http: httpx.Client) -> None:
@@ -119,43 +119,43 @@ def test_top_shows_what_ends_a_second_as_often_as_it_is_told(acker_command: Run,
     assert acker_command("top", "--watch", "0.1", "--count", "1").out.startswith("TOPOLOGY")
 
 
-def test_spouts_lists_the_spout_tasks(acker_command: Run, http: httpx.Client) -> None:
+def test_spout_list_shows_the_spout_tasks(acker_command: Run, http: httpx.Client) -> None:
     begin(http, ROOT, "42")
-    [task] = acker_command("spouts", "orders", "-o", "jsonl").lines
+    [task] = acker_command("spout", "list", "orders", "-o", "jsonl").lines
     assert (task["spout_task"], task["pending"]) == ("shop", 1)
-    assert acker_command("spouts", "orders").out.splitlines()[1].startswith("shop")
+    assert acker_command("spout", "list", "orders").out.splitlines()[1].startswith("shop")
 
 
-def test_roots_lists_those_that_fit(acker_command: Run, http: httpx.Client) -> None:
+def test_root_list_shows_those_that_fit(acker_command: Run, http: httpx.Client) -> None:
     begin(http, ROOT, "42")
     begin(http, OTHER, "43")
 
     def found(*options: str) -> list[str]:
-        return [one["message_id"] for one in acker_command("roots", "orders", *options, "-o", "jsonl").lines]
+        return [one["message_id"] for one in acker_command("root", "list", "orders", *options, "-o", "jsonl").lines]
 
     assert sorted(found()) == ["42", "43"]
     assert found("--message-id", "43") == ["43"]
     assert found("--older-than", "1h") == []
     assert found("--no-ack-for", "1h") == []
-    assert acker_command("roots", "orders", "--older-than", "1h").out == "no root is pending that fits\n"
-    cut = acker_command("roots", "orders", "--limit", "1")
+    assert acker_command("root", "list", "orders", "--older-than", "1h").out == "no root is pending that fits\n"
+    cut = acker_command("root", "list", "orders", "--limit", "1")
     assert "--limit shows more" in cut.err
 
 
 def test_root_shows_one_by_eight_digits(acker_command: Run, http: httpx.Client) -> None:
     begin(http, "abcdef0123456789", "42")
-    assert acker_command("root", "orders", "abcdef01", "-o", "json").document["message_id"] == "42"
-    assert "outstanding" in acker_command("root", "orders", "abcdef0123456789").out
-    unknown = acker_command("root", "orders", "abcdef02")
+    assert acker_command("root", "show", "orders", "abcdef01", "-o", "json").document["message_id"] == "42"
+    assert "outstanding" in acker_command("root", "show", "orders", "abcdef0123456789").out
+    unknown = acker_command("root", "show", "orders", "abcdef02")
     assert (unknown.code, unknown.out) == (ERROR, "")
     assert "begins with abcdef02" in unknown.err
-    assert acker_command("root", "orders", "abc").code == USAGE
+    assert acker_command("root", "show", "orders", "abc").code == USAGE
 
 
 def test_eight_digits_of_two_roots_are_too_few(acker_command: Run, http: httpx.Client) -> None:
     begin(http, ROOT, "42")
     begin(http, OTHER, "43")
-    both = acker_command("root", "orders", "00c10000")
+    both = acker_command("root", "show", "orders", "00c10000")
     assert both.code == ERROR
     assert all(root in both.err for root in (ROOT, OTHER))
 
@@ -167,10 +167,12 @@ def test_tree_shows_which_edge_of_a_traced_root_is_open(acker_command: Run, http
     acker_command("ack", done, "--component", "pack")
     root_id, _, missing = left.split()[2].partition("-")
     [edge] = [
-        one for one in acker_command("tree", "orders", root_id[:8], "-o", "jsonl").lines if one["state"] == "open"
+        one
+        for one in acker_command("root", "tree", "orders", root_id[:8], "-o", "jsonl").lines
+        if one["state"] == "open"
     ]
     assert (edge["edge_id"], edge["component"]) == (missing, "charge")
-    shown = acker_command("tree", "orders", root_id, "--open").out
+    shown = acker_command("root", "tree", "orders", root_id, "--open").out
     assert (missing in shown, done.partition("-")[2] in shown) == (True, False)
 
 
@@ -178,27 +180,27 @@ def test_tree_says_that_edges_are_missing_that_nobody_named(acker_command: Run, 
     trace(http, 1)
     init = {"root_id": ROOT, "spout_task": "shop", "ack_val": "0" * 15 + "3", "outstanding": 2}
     http.post("init", json=init).raise_for_status()
-    shown = acker_command("tree", "orders", ROOT)
+    shown = acker_command("root", "tree", "orders", ROOT)
     assert (shown.code, "named no edge" in shown.err) == (OK, True)
 
 
 def test_tree_says_that_a_root_was_not_traced(acker_command: Run, http: httpx.Client) -> None:
     trace(http, 0)
     begin(http, ROOT, "42")
-    shown = acker_command("tree", "orders", ROOT)
+    shown = acker_command("root", "tree", "orders", ROOT)
     assert (shown.code, "outstanding" in shown.out, "was not traced" in shown.err) == (OK, True, True)
 
 
 def test_fail_fails_several_roots_and_asks_before(acker_command: Run, http: httpx.Client) -> None:
     begin(http, ROOT, "42")
     begin(http, OTHER, "43")
-    unasked = acker_command("fail", "orders", ROOT)
+    unasked = acker_command("root", "fail", "orders", ROOT)
     assert (unasked.code, "--yes" in unasked.err) == (USAGE, True)
-    failed = acker_command("fail", "orders", ROOT, OTHER, "--reason", "stuck", "--yes", "-o", "jsonl")
+    failed = acker_command("root", "fail", "orders", ROOT, OTHER, "--reason", "stuck", "--yes", "-o", "jsonl")
     assert (failed.code, [one["state"] for one in failed.lines]) == (OK, ["failed", "failed"])
     reasons = {one["reason"] for one in acker_command("failures", "orders", "-o", "jsonl").lines}
     assert reasons == {"forced: stuck"}
-    assert acker_command("fail", "orders", "00c1000000000009", "--yes").code == ERROR
+    assert acker_command("root", "fail", "orders", "00c1000000000009", "--yes").code == ERROR
 
 
 def test_failures_lists_and_groups_what_failed(acker_command: Run, http: httpx.Client) -> None:
@@ -225,16 +227,16 @@ def test_completions_shows_what_is_unread_and_releases_nothing(acker_command: Ru
 def test_lists_say_that_they_were_cut(acker_command: Run, http: httpx.Client) -> None:
     for number in range(3):
         begin(http, f"00c200000000000{number}", str(number))
-        acker_command("fail", "orders", f"00c200000000000{number}", "--yes")
+        acker_command("root", "fail", "orders", f"00c200000000000{number}", "--yes")
     for command in (("completions", "orders", "shop"), ("audit",), ("failures", "orders")):
         assert "there may be more than these 2: --limit shows more" in acker_command(*command, "--limit", "2").err
 
 
 def test_a_root_that_is_not_remembered_may_be_found_elsewhere(acker_command: Run, http: httpx.Client) -> None:
     begin(http, OTHER, "43")
-    unknown = acker_command("root", "orders", ROOT)
+    unknown = acker_command("root", "show", "orders", ROOT)
     assert unknown.code == ERROR
-    assert f"acker find {ROOT} looks among failures, unread completions and dead letters" in unknown.err
+    assert f"acker root find {ROOT} looks among failures, unread completions and dead letters" in unknown.err
 
 
 def test_a_topology_that_is_misspelt_is_suggested(acker_command: Run, http: httpx.Client) -> None:
@@ -249,7 +251,7 @@ def test_a_topology_that_is_misspelt_is_suggested(acker_command: Run, http: http
 def test_completions_follows_until_it_is_interrupted(acker: AckerProcess, http: httpx.Client) -> None:
     begin(http, ROOT, "42")
     ack(http, ROOT)
-    arguments = ("completions", "orders", "shop", "--follow", "-o", "jsonl", "--url", acker.url)
+    arguments = ("completions", "orders", "shop", "--follow", "-o", "jsonl", "--acker", acker.url)
     command = [*ACKER, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
@@ -263,15 +265,15 @@ def test_completions_follows_until_it_is_interrupted(acker: AckerProcess, http: 
 
 def test_find_tells_where_a_message_is_over_all_topologies(acker_command: Run, http: httpx.Client) -> None:
     begin(http, ROOT, "order-42")
-    ack_later = acker_command("find", "order-42", "-o", "jsonl")
+    ack_later = acker_command("root", "find", "order-42", "-o", "jsonl")
     assert [(one["topology"], one["found_in"], one["state"]) for one in ack_later.lines] == [
         ("orders", "roots", "pending")
     ]
     fail(http, ROOT, "card refused")
-    found = {one["found_in"]: one for one in acker_command("find", "order-42", "-o", "jsonl").lines}
+    found = {one["found_in"]: one for one in acker_command("root", "find", "order-42", "-o", "jsonl").lines}
     assert found.keys() == {"failures", "completions"}
     assert (found["failures"]["last_component"], found["failures"]["spout_task"]) == ("charge", "shop")
-    assert [one["root_id"] for one in acker_command("find", "00c10000", "-o", "jsonl").lines] == [ROOT, ROOT]
+    assert [one["root_id"] for one in acker_command("root", "find", "00c10000", "-o", "jsonl").lines] == [ROOT, ROOT]
 
 
 def test_find_says_that_acked_roots_are_not_found(acker_command: Run, http: httpx.Client) -> None:
@@ -279,7 +281,7 @@ def test_find_says_that_acked_roots_are_not_found(acker_command: Run, http: http
     ack(http, ROOT)
     page = http.get("spouts/shop/completions").json()
     http.post("spouts/shop/completions/release", json={"cursor": page["cursor"]}).raise_for_status()
-    nothing = acker_command("find", "order-42")
+    nothing = acker_command("root", "find", "order-42")
     assert (nothing.code, nothing.out) == (ERROR, "")
     assert "An acked root whose completion was released is not kept" in nothing.err
 
@@ -290,43 +292,132 @@ def test_dead_letters_are_listed_replayed_and_discarded_by_error_and_time(
     receiver = Receiver()
     receiver.plan.extend([Planned(status=503)] * 1_000)
     with served(receiver) as port:
-        set_up = acker_command("callback", "set", "orders", "shop", "--webhook", f"http://127.0.0.1:{port}/")
+        set_up = acker_command("webhook", "set", "orders", "shop", f"http://127.0.0.1:{port}/")
         assert (set_up.code, "whsec_" in set_up.out) == (OK, True)
         begin(http, ROOT, "42")
         ack(http, ROOT)
         eventually_true(lambda: http.get("spouts/shop").json()["dead_letters"] == 1)
-    listed = ("dead-letters", "orders", "shop", "list", "-o", "jsonl")
+    listed = ("dead-letters", "list", "orders", "shop", "-o", "jsonl")
     [letter] = acker_command(*listed, "--error", "503", "--since", "1h").lines
     assert (letter["root_id"], "503" in letter["error"]) == (ROOT, True)
     assert acker_command(*listed, "--error", "refused").lines == []
     assert acker_command(*listed, "--until", "1h").lines == []
-    assert acker_command("callback", "pause", "orders", "shop").code == OK
-    act = ("dead-letters", "orders", "shop")
-    assert acker_command(*act, "discard", "--error", "refused", "--yes").out == "0 discarded\n"
-    assert acker_command(*act, "discard").code == USAGE
-    assert acker_command(*act, "replay", "--error", "503", "-o", "json").document == {"replayed": 1}
-    assert acker_command(*act).out == "no dead letter fits\n"
+    assert acker_command("webhook", "pause", "orders", "shop").code == OK
+    discard, replay = (("dead-letters", verb, "orders", "shop") for verb in ("discard", "replay"))
+    assert acker_command(*discard, "--error", "refused", "--yes").out == "0 discarded\n"
+    assert acker_command(*discard).code == USAGE
+    assert acker_command(*replay, "--error", "503", "-o", "json").document == {"replayed": 1}
+    assert acker_command("dead-letters", "list", "orders", "shop").out == "no dead letter fits\n"
 
 
-def test_callback_is_set_tested_paused_resumed_rotated_and_removed(acker_command: Run, http: httpx.Client) -> None:
+def test_a_webhook_is_set_tested_paused_resumed_rotated_and_removed(acker_command: Run, http: httpx.Client) -> None:
     receiver = Receiver()
     task = ("orders", "shop")
     assert http.put("spouts/shop", json={}).is_success
-    assert acker_command("callback", "show", *task).out == "none: readers pull completions\n"
-    assert acker_command("callback", "set", *task).code == USAGE
+    assert acker_command("webhook", "show", *task).out == "none: readers pull completions\n"
+    assert acker_command("webhook", "set", *task).code == USAGE
     with served(receiver) as port:
-        acker_command("callback", "set", *task, "--webhook", f"http://127.0.0.1:{port}/")
-        assert acker_command("callback", "show", *task, "-o", "json").document["state"] == "on"
-        good = acker_command("callback", "test", *task)
+        acker_command("webhook", "set", *task, f"http://127.0.0.1:{port}/")
+        assert acker_command("webhook", "show", *task, "-o", "json").document["state"] == "on"
+        good = acker_command("webhook", "test", *task)
         assert (good.code, good.out.startswith("delivered, status 200")) == (OK, True)
         receiver.plan.append(Planned(status=500))
-        bad = acker_command("callback", "test", *task)
+        bad = acker_command("webhook", "test", *task)
         assert (bad.code, bad.out.startswith("not delivered")) == (ERROR, True)
-    assert acker_command("callback", "pause", *task, "-o", "json").document == {"state": "paused"}
-    assert "paused" in acker_command("callback", "show", *task).out
-    assert acker_command("callback", "resume", *task, "-o", "json").document == {"state": "on"}
-    assert acker_command("callback", "rotate", *task, "-o", "json").document["secret"].startswith("whsec_")
-    assert acker_command("callback", "set", *task, "--none").out == "none: readers pull completions\n"
+    assert acker_command("webhook", "pause", *task, "-o", "json").document == {"state": "paused"}
+    assert "paused" in acker_command("webhook", "show", *task).out
+    assert acker_command("webhook", "resume", *task, "-o", "json").document == {"state": "on"}
+    assert acker_command("webhook", "rotate", *task, "-o", "json").document["secret"].startswith("whsec_")
+    assert acker_command("spout", "set", *task, "--callback", "none", "-o", "json").document["callback"] is None
+    assert acker_command("webhook", "show", *task).out == "none: readers pull completions\n"
+
+
+def test_a_topology_is_created_shown_set_and_deleted(acker_command: Run, acker: AckerProcess) -> None:
+    name = "returns"
+    created = acker_command(
+        "topology", "create", name, "--ackers", "2", "--message-timeout", "2m", "-o", "json"
+    ).document
+    assert (created["ackers"], created["message_timeout_ms"], created["dedupe_automatic"]) == (2, 120_000, True)
+    options = ("--max-spout-pending", "7", "--dedupe-window", "5m", "--root-details", "off", "--trace", "0.5")
+    changed = acker_command("topology", "set", name, *options, "-o", "json").document
+    assert (changed["max_spout_pending"], changed["dedupe_window_ms"], changed["dedupe_automatic"]) == (
+        7,
+        300_000,
+        False,
+    )
+    assert (changed["root_details"], changed["trace"], changed["message_timeout_ms"]) == (False, 0.5, 120_000)
+    undone = acker_command(
+        *("topology", "set", name, "--max-spout-pending", "0", "--dedupe-window", "automatic", "-o", "json")
+    ).document
+    assert (undone["max_spout_pending"], undone["dedupe_automatic"]) == (None, True)
+    assert acker_command("topology", "create", name, "-o", "json").document == undone
+    shown = dict(line.split(maxsplit=1) for line in acker_command("topology", "show", name).out.splitlines())
+    assert (shown["message_timeout"], shown["max_spout_pending"], shown["timed_out"]) == ("120 s", "-", "0")
+    assert acker_command("topology", "delete", name).out == f"{name} is deleted\n"
+    assert acker_command("topology", "show", name).code == ERROR
+    assert name not in acker_command("topology", "list").out
+
+
+def test_a_topology_that_is_not_there_is_not_set(acker_command: Run, acker: AckerProcess, http: httpx.Client) -> None:
+    misspelt = acker_command("topology", "set", "oders", "--message-timeout", "1m")
+    assert (misspelt.code, misspelt.err.endswith("did you mean orders?\n")) == (ERROR, True)
+    nothing = acker_command("topology", "set", "orders")
+    assert (nothing.code, "nothing to set" in nothing.err) == (USAGE, True)
+    assert "oders" not in acker_command("topology", "list").out
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--message-timeout", "soon", "is no length of time"),
+        ("--root-details", "maybe", "is neither on nor off"),
+        ("--trace", "half", "is no number from 0 to 1"),
+        ("--trace", "2", "trace must be a number from 0 to 1"),
+        ("--max-spout-pending", "-1", "is no number of 0 or more"),
+        ("--message-timeout", "30d", "message_timeout_ms must be an integer from 100"),
+        ("--dedupe-window", "1s", "dedupe_window_ms must be 0 or at least message_timeout_ms"),
+    ],
+)
+def test_a_setting_that_is_wrong_changes_nothing(
+    acker_command: Run, http: httpx.Client, option: str, value: str, says: str
+) -> None:
+    before = acker_command("topology", "show", "orders", "-o", "json").document
+    wrong = acker_command("topology", "set", "orders", option, value)
+    assert (wrong.code in (ERROR, USAGE), wrong.out) == (True, "")
+    assert says in wrong.err
+    assert acker_command("topology", "show", "orders", "-o", "json").document == before
+
+
+def test_a_topology_in_use_is_deleted_by_force_and_asks_before(acker_command: Run, http: httpx.Client) -> None:
+    begin(http, ROOT, "42")
+    busy = acker_command("topology", "delete", "orders")
+    assert (busy.code, "busy" in busy.err or "pending" in busy.err) == (ERROR, True)
+    assert acker_command("topology", "delete", "orders", "--discard").code == USAGE
+    unasked = acker_command("topology", "delete", "orders", "--force")
+    assert (unasked.code, "--yes" in unasked.err) == (USAGE, True)
+    forced = acker_command("topology", "delete", "orders", "--force", "--yes")
+    assert (forced.code, forced.out) == (OK, "orders is deleted once its completions are read\n")
+    assert http.get("spouts/shop/completions").json()["completions"][0]["outcome"] == "failed"
+    gone = acker_command("topology", "delete", "orders", "--force", "--discard", "--yes", "-o", "json")
+    assert gone.document == {"topology": "orders", "deleted": True}
+    acker_command("topology", "create", "orders")
+
+
+def test_a_spout_task_is_set_shown_and_deleted(acker_command: Run, http: httpx.Client) -> None:
+    task = ("orders", "shop")
+    assert acker_command("spout", "set", *task).code == USAGE
+    made = acker_command("spout", "set", *task, "--ephemeral", "on", "-o", "json").document
+    assert (made["ephemeral"], made["callback"]) == (True, None)
+    refused = acker_command("spout", "set", *task, "--callback", "pubsub")
+    assert (refused.code, "--store-port" in refused.err) == (ERROR, True)
+    begin(http, ROOT, "42")
+    assert acker_command("spout", "show", *task, "-o", "json").document["pending"] == 1
+    assert "last_emit_at_ms" in acker_command("spout", "show", *task).out
+    assert acker_command("spout", "delete", *task).code == ERROR
+    unasked = acker_command("spout", "delete", *task, "--discard")
+    assert (unasked.code, "--yes" in unasked.err) == (USAGE, True)
+    assert acker_command("spout", "delete", *task, "--discard", "--yes").out == "orders/shop is deleted\n"
+    assert acker_command("spout", "show", *task).code == ERROR
 
 
 def test_emit_ack_and_join_need_no_ids(acker_command: Run, http: httpx.Client) -> None:
@@ -350,7 +441,7 @@ def test_roundtrip_takes_messages_through_and_leaves_nothing(acker_command: Run,
 
 def test_audit_lists_what_was_forced(acker_command: Run, http: httpx.Client) -> None:
     begin(http, ROOT, "42")
-    acker_command("fail", "orders", ROOT, "--yes")
+    acker_command("root", "fail", "orders", ROOT, "--yes")
     newest = acker_command("audit", "--limit", "1", "-o", "jsonl").lines[0]
     assert (newest["act"], newest["root_id"]) == ("root_failed", ROOT)
     assert "root_failed" in acker_command("audit").out
@@ -364,12 +455,12 @@ def test_history_shows_points_of_a_topology(acker_command: Run, http: httpx.Clie
 
 
 def test_what_no_acker_answers_is_an_error_with_advice(acker_command: Run) -> None:
-    away = acker_command("topologies", "--url", "http://127.0.0.1:1")
+    away = acker_command("topology", "list", "--acker", "http://127.0.0.1:1")
     assert (away.code, away.out) == (ERROR, "")
     assert "no acker answers at http://127.0.0.1:1" in away.err
-    assert acker_command("topologies", "--url", "ftp://127.0.0.1").code == USAGE
-    assert acker_command("spouts", "nowhere").code == ERROR
-    assert acker_command("spouts").code == USAGE
+    assert acker_command("topology", "list", "--acker", "ftp://127.0.0.1").code == USAGE
+    assert acker_command("spout", "list", "nowhere").code == ERROR
+    assert acker_command("spout", "list").code == USAGE
 
 
 def test_bash_completes_commands_options_topologies_and_spout_tasks(
@@ -382,16 +473,19 @@ def test_bash_completes_commands_options_topologies_and_spout_tasks(
     def completed(*words: str) -> list[str]:
         typed = " ".join(f"'{word}'" for word in ("acker", *words))
         script = (
-            f'export PATH="{tmp_path}:$PATH" ACKER_URL={acker.url}; eval "$(acker completion bash)"; '
+            f'export PATH="{tmp_path}:$PATH" ACKER_URL={acker.url}; eval "$(acker shell-completion bash)"; '
             f"COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _acker; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         )
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
         return done.stdout.split()
 
-    assert completed("comp") == ["completion", "completions"]
+    assert completed("comp") == ["completions"]
+    assert completed("root", "") == ["find", "show", "list", "tree", "fail"]
+    assert completed("dead-letters", "re") == ["replay"]
     assert "--component" in completed("failures", "orders", "--comp")
-    assert completed("roots", "ord") == ["orders"]
-    assert completed("callback", "show", "orders", "s") == ["shop"]
+    assert "--older-than" in completed("root", "list", "orders", "--older")
+    assert completed("root", "list", "ord") == ["orders"]
+    assert completed("webhook", "show", "orders", "s") == ["shop"]
 
 
 FORGED = "one\nacker: two\r\x1b[2K\x9b31m\u202ethree\u2028four\x00\x7f"
@@ -409,16 +503,16 @@ SHOWING = {
     "join": ("join", f"00 orders {ROOT}-{EDGE}"),
     "join of an open root": ("join", f"00 orders {OTHER}-{EDGE}"),
     "failures": ("failures", "orders"),
-    "roots": ("roots", "orders"),
-    "root": ("root", "orders", ROOT),
-    "an open root": ("root", "orders", OTHER),
-    "tree": ("tree", "orders", OTHER),
-    "find": ("find", ROOT),
-    "find a message": ("find", FORGED.replace("\x00", "")),
+    "roots": ("root", "list", "orders"),
+    "root": ("root", "show", "orders", ROOT),
+    "an open root": ("root", "show", "orders", OTHER),
+    "tree": ("root", "tree", "orders", OTHER),
+    "find": ("root", "find", ROOT),
+    "find a message": ("root", "find", FORGED.replace("\x00", "")),
     "completions": ("completions", "orders", "shop"),
-    "an unknown topology": ("roots", FORGED.replace("\x00", "")),
+    "an unknown topology": ("root", "list", FORGED.replace("\x00", "")),
     "an unknown option": ("status", FORGED.replace("\x00", "")),
-    "an address": ("status", "--url", f"http://127.0.0.1:1/{FORGED}"),
+    "an address": ("status", "--acker", f"http://127.0.0.1:1/{FORGED}"),
     "a header": ("ack", FORGED.replace("\x00", "")),
     "doctor": ("doctor",),
 }
@@ -466,10 +560,13 @@ class Answering(BaseHTTPRequestHandler):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("topologies",),
+        (
+            "topology",
+            "list",
+        ),
         ("status",),
         ("health",),
-        ("fail", "orders", ROOT, "--yes"),
+        ("root", "fail", "orders", ROOT, "--yes"),
         ("join", f"00 orders {ROOT}-{EDGE}"),
         ("emit", "--message-id", "1"),
         ("run", "--component", "c", "--", "true"),

@@ -54,7 +54,7 @@ def say(acker: AckerProcess, capsys: pytest.CaptureFixture[str]) -> Acker:
     """Runs the command line on the acker."""
 
     def run_on(*arguments: str, url: str = acker.url) -> Said:
-        code = run([arguments[0], *arguments[1:], "--url", url])
+        code = run([arguments[0], *arguments[1:], "--acker", url])
         captured = capsys.readouterr()
         return Said(code, captured.out, captured.err)
 

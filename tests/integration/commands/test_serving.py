@@ -275,19 +275,19 @@ def asked_for_health(*options: str, **environment: str) -> tuple[int, str]:
 
 
 def test_health_is_0_where_an_acker_is_ready(running: AckerProcess) -> None:
-    ready = run_acker("health", "--url", running.url)
+    ready = run_acker("health", "--acker", running.url)
     assert (ready.returncode, ready.stdout) == (0, "ready\n")
     port = running.url.rpartition(":")[2]
     assert asked_for_health("--live", ACKER_PORT=port) == (0, "alive\n")
     assert asked_for_health(ACKER_URL=running.url) == (0, "ready\n")
     elsewhere = f"http://127.0.0.1:{free_port()}"
     assert asked_for_health(ACKER_URL=elsewhere, ACKER_PORT=port)[0] == 1
-    assert asked_for_health("--url", "", ACKER_URL=elsewhere, ACKER_PORT=port) == (0, "ready\n")
+    assert asked_for_health("--acker", "", ACKER_URL=elsewhere, ACKER_PORT=port) == (0, "ready\n")
 
 
 def test_health_is_1_where_nobody_serves() -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    assert asked_for_health("--url", url) == asked_for_health("--url", url, "--live") == (1, "")
+    assert asked_for_health("--acker", url) == asked_for_health("--acker", url, "--live") == (1, "")
 
 
 def test_without_its_store_it_lives_is_not_ready_and_says_what_may_be_sent_again(tmp_path: Path) -> None:
@@ -296,8 +296,8 @@ def test_without_its_store_it_lives_is_not_ready_and_says_what_may_be_sent_again
         kill(store)
         eventually_true(lambda: acker.http.get("/readyz").status_code == 503)
         assert acker.http.get("/livez").status_code == 200
-        assert asked_for_health("--url", acker.url) == (1, "store unavailable\n")
-        assert asked_for_health("--url", acker.url, "--live") == (0, "alive\n")
+        assert asked_for_health("--acker", acker.url) == (1, "store unavailable\n")
+        assert asked_for_health("--acker", acker.url, "--live") == (0, "alive\n")
         for op in (init(2, 9), ack(1, 9), fail(1), reset_timeout(1)):
             assert retryable(post(acker, op)) == (op["op"] != "ack")
             assert retryable(post(acker, op, key="k"))
@@ -335,7 +335,7 @@ def kill(store: EmbeddedServer) -> None:
 
 @pytest.mark.parametrize("url", ["http://[::", "http://127.0.0.1:1", "http://127.0.0.1:1/"])
 def test_health_says_in_a_line_that_no_acker_answers(url: str) -> None:
-    asked = run_acker("health", "--url", url)
+    asked = run_acker("health", "--acker", url)
     assert (asked.returncode, asked.stderr.count("\n")) == (1, 1)
 
 

@@ -105,9 +105,9 @@ class TestClients:
         others = issue(tmp_path, "acker.example")
         with acker_serve(tmp_path, "--redis-url", valkey_url, *others.options) as acker:
             port = acker.url.rpartition(":")[2]
-            said = run_acker("health", "--url", "", ACKER_PORT=port, ACKER_TLS_CERT=str(others.certificate))
+            said = run_acker("health", "--acker", "", ACKER_PORT=port, ACKER_TLS_CERT=str(others.certificate))
             assert (said.returncode, said.stdout, said.stderr) == (0, "ready\n", "")
-            assert run_acker("health", "--url", "", ACKER_PORT=port).returncode == 1
+            assert run_acker("health", "--acker", "", ACKER_PORT=port).returncode == 1
             known = {"ACKER_URL": acker.url, "SSL_CERT_FILE": str(others.authority)}
             assert "IP address mismatch" in run_acker("health", **known).stderr
 

@@ -1,4 +1,4 @@
-"""``acker find``: where the message or root of an id is."""
+"""``acker root find``: where the message or root of an id is."""
 
 import argparse
 import time
@@ -25,7 +25,7 @@ Matches = Callable[[Mapping[str, Any]], bool]
 
 def main(arguments: Sequence[str], *, description: str | None) -> int:
     """Search all topologies; exit 1 if nothing is found."""
-    parser = ServiceParser("find", description, arguments="ID")
+    parser = ServiceParser("root find", description, arguments="ID")
     parser.add_argument("id", metavar="ID", help="A message id, or a root id, or 8 or more of its digits.")
     parser.options.add_argument("--topology", metavar="NAME", help="Search this one only.")
     return parser.run(arguments, _find)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
+from acker_client._cli.former_names import add_former_option
 from acker_client._cli.parsing import Parser, print_line
 from acker_client._cli.service import Service
 from acker_client.config import Address
@@ -18,10 +19,12 @@ def main(arguments: Sequence[str], *, description: str | None) -> int:
     """Print what the acker says of itself; 0 if it is ready, else 1."""
     parser = Parser("health", description)
     add = parser.options.add_argument
-    add("--url", help="Where the acker serves [ACKER_URL; without it this machine, by ACKER_PORT and ACKER_TLS_CERT].")
+    place = "Where the acker serves [ACKER_URL; without it this machine, by ACKER_PORT and ACKER_TLS_CERT]."
+    add("--acker", metavar="URL", help=place)
+    add_former_option(parser, "--url", now="--acker")
     add("--live", action="store_true", help="Ask only whether the process runs.")
     found = parser.parse_args(arguments)
-    named = os.environ.get("ACKER_URL") if found.url is None else found.url
+    named = os.environ.get("ACKER_URL") if found.acker is None else found.acker
     address = Address(url=named or _on_this_machine())
     try:
         with closing(Service(address, timeout_s=TIMEOUT_S, checks_certificate=bool(named))) as service:

@@ -1,4 +1,4 @@
-"""``acker spouts``, ``roots`` and ``failures``: what a topology has."""
+"""``acker root list`` and ``failures``: the roots that a topology has, and those that failed."""
 
 import argparse
 import time
@@ -16,17 +16,9 @@ from acker_client._cli.spans import ago, clock_time, read_span, span
 GROUPED_BY = ("outcome", "component", "reason")
 
 
-def spouts(arguments: Sequence[str], *, description: str | None) -> int:
-    """List the spout tasks of a topology."""
-    parser = ServiceParser("spouts", description, arguments="TOPOLOGY")
-    add_topology(parser)
-    parser.watchable()
-    return parser.run(arguments, _spouts)
-
-
 def roots(arguments: Sequence[str], *, description: str | None) -> int:
     """List pending roots, those with the nearest deadlines first."""
-    parser = ServiceParser("roots", description, arguments="TOPOLOGY")
+    parser = ServiceParser("root list", description, arguments="TOPOLOGY")
     add_topology(parser)
     add = parser.options.add_argument
     add("--older-than", type=read_span, metavar="TIME", help="Only roots of at least this age, as 90s, 5m or 2h.")
@@ -78,28 +70,6 @@ def failure_rows(found: Sequence[Mapping[str, Any]]) -> list[str]:
     names = ("root_id", "outcome", "spout_task", "message_id", "component", "reason")
     rows = ((clock_time(one["at_ms"]), *(one[each] for each in names)) for one in found)
     return table(("AT", "ROOT", *(each.upper() for each in names[1:])), rows, none="no root failed that fits")
-
-
-def _spouts(service: Service, found: argparse.Namespace) -> Result:
-    document = service.get(routes.spouts(found.topology))
-    now = time.time() * 1000
-    columns = ("SPOUT_TASK", "CALLBACK", "PENDING", "UNREAD", "DEAD", "OLDEST_UNREAD", "LAST_READ", "LAST_EMIT")
-    rows = (
-        (
-            one["spout_task"],
-            _callback(one["callback"]),
-            one["pending"],
-            one["unread"],
-            one["dead_letters"],
-            *tuple(ago(one.get(each), now) for each in ("oldest_unread_at_ms", "last_read_at_ms", "last_emit_at_ms")),
-        )
-        for one in document["spouts"]
-    )
-    return Result(document=document, items=document["spouts"], lines=table(columns, rows))
-
-
-def _callback(callback: Mapping[str, Any] | None) -> str | None:
-    return None if callback is None else f"{callback['kind']} {callback['state']}"
 
 
 def _roots(service: Service, found: argparse.Namespace) -> Result:

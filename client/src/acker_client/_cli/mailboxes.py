@@ -7,10 +7,9 @@ from typing import Any
 
 from acker_protocol import routes
 
-from acker_client._cli.one_root import confirm
 from acker_client._cli.output import Form, Result, more, table
 from acker_client._cli.service import PAGE, Service
-from acker_client._cli.session import ServiceParser, add_limit, add_spout_task
+from acker_client._cli.session import ServiceParser, add_limit, add_spout_task, confirm
 from acker_client._cli.spans import clock_time, read_time, span
 
 WAIT_S = 20
@@ -25,23 +24,35 @@ def completions(arguments: Sequence[str], *, description: str | None) -> int:
     return parser.run(arguments, _completions)
 
 
-def dead_letters(arguments: Sequence[str], *, description: str | None) -> int:
-    """Show, replay or discard the completions that could not be delivered."""
-    parser = ServiceParser("dead-letters", description, arguments="TOPOLOGY SPOUT_TASK [ACT]")
-    add_spout_task(parser)
-    acts = ("list", "replay", "discard")
-    parser.add_argument(
-        "act", metavar="ACT", nargs="?", choices=acts, default="list", help="list, replay or discard [list]."
-    )
-    add = parser.options.add_argument
-    add("--error", metavar="TEXT", help="Only those whose error contains this.")
-    add(
-        "--since", type=read_time, metavar="TIME", help="Only those whose last try was not before; 2h is two hours ago."
-    )
-    add("--until", type=read_time, metavar="TIME", help="Only those whose last try was not after.")
-    add("--yes", action="store_true", help="Do not ask before a discard.")
+def list_dead_letters(arguments: Sequence[str], *, description: str | None) -> int:
+    """List the completions that could not be delivered."""
+    parser = _dead_letters_parser("list", description)
     add_limit(parser)
-    return parser.run(arguments, _dead_letters)
+    return parser.run(arguments, _list)
+
+
+def replay_dead_letters(arguments: Sequence[str], *, description: str | None) -> int:
+    """Deliver dead letters again."""
+    return _dead_letters_parser("replay", description).run(arguments, _replay)
+
+
+def discard_dead_letters(arguments: Sequence[str], *, description: str | None) -> int:
+    """Delete dead letters."""
+    parser = _dead_letters_parser("discard", description)
+    parser.options.add_argument("--yes", action="store_true", help="Do not ask.")
+    return parser.run(arguments, _discard)
+
+
+def _dead_letters_parser(verb: str, description: str | None) -> ServiceParser:
+    """Make the parser of a verb, with what chooses among dead letters."""
+    parser = ServiceParser(f"dead-letters {verb}", description, arguments="TOPOLOGY SPOUT_TASK")
+    add_spout_task(parser)
+    add = parser.options.add_argument
+    since = "Only those whose last try was not before; 2h is two hours ago."
+    add("--error", metavar="TEXT", help="Only those whose error contains this.")
+    add("--since", type=read_time, metavar="TIME", help=since)
+    add("--until", type=read_time, metavar="TIME", help="Only those whose last try was not after.")
+    return parser
 
 
 def completion_rows(found: Sequence[Mapping[str, Any]], *, dead: bool = False) -> list[str]:
@@ -92,16 +103,28 @@ def _shown(page: dict[str, Any], found: list[dict[str, Any]]) -> Result:
     return Result(document=page, items=found, lines=completion_rows(found))
 
 
-def _dead_letters(service: Service, found: argparse.Namespace) -> Result:
-    path = routes.dead_letters(found.topology, found.spout_task)
-    filters = {"error": found.error, "from_ms": found.since, "to_ms": found.until}
-    if found.act == "list":
-        page = service.get(path, limit=found.limit, **filters)
-        listed = page["dead_letters"]
-        notes = more(page, listed, found.limit)
-        return Result(document=page, items=listed, lines=completion_rows(listed, dead=True), notes=notes)
-    if found.act == "discard":
-        confirm(f"Discard dead letters of {found.topology}/{found.spout_task}?", yes=found.yes)
-    given = {name: value for name, value in filters.items() if value is not None}
-    document = service.send("POST", f"{path}/{found.act}", given or None)
+def _list(service: Service, found: argparse.Namespace) -> Result:
+    page = service.get(routes.dead_letters(found.topology, found.spout_task), limit=found.limit, **_filters(found))
+    listed = page["dead_letters"]
+    notes = more(page, listed, found.limit)
+    return Result(document=page, items=listed, lines=completion_rows(listed, dead=True), notes=notes)
+
+
+def _replay(service: Service, found: argparse.Namespace) -> Result:
+    return _act(service, found, "replay")
+
+
+def _discard(service: Service, found: argparse.Namespace) -> Result:
+    confirm(f"Discard dead letters of {found.topology}/{found.spout_task}?", yes=found.yes)
+    return _act(service, found, "discard")
+
+
+def _act(service: Service, found: argparse.Namespace, verb: str) -> Result:
+    given = {name: value for name, value in _filters(found).items() if value is not None}
+    path = f"{routes.dead_letters(found.topology, found.spout_task)}/{verb}"
+    document = service.send("POST", path, given or None)
     return Result(document=document, lines=[f"{value} {name}" for name, value in document.items()])
+
+
+def _filters(found: argparse.Namespace) -> dict[str, Any]:
+    return {"error": found.error, "from_ms": found.since, "to_ms": found.until}

@@ -9,16 +9,16 @@ A command line that cannot be read ends with exit code 2 and one line on stderr.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from acker_client._cli.commands import OWN, version
+from acker_client._cli.commands import LOOK, MORE, NOUNS, OWN, RUN, version
+from acker_client._cli.former_names import COMMANDS as FORMER
+from acker_client._cli.nouns import Command, command_lines
 from acker_client._cli.parsing import print_text, usage_error
 
-Command = Callable[[Sequence[str]], int | None]
-
 GROUP = "acker.commands"
-BROUGHT_BY = dict.fromkeys(("bench", "config", "key", "serve"), "acker-service")
+BROUGHT_BY = dict.fromkeys(("serve", "config", "key", "bench"), "acker-service")
 """Commands of other distributions by name, each with the distribution that brings it."""
 
 HELP = """\
@@ -29,8 +29,6 @@ Usage: acker [OPTIONS] COMMAND [ARGS]...
 Options:
   --version  Print the version.
   --help     Show this message and exit.
-
-Commands:
 """
 
 
@@ -63,8 +61,8 @@ def all_commands() -> list[str]:
 def _find(name: str) -> Command | None:
     if own := OWN.get(name):
         return own
-    added = _entry_points().get(name)
-    return None if added is None else added.load()
+    added: Command | None = found.load() if (found := _entry_points().get(name)) else None
+    return added
 
 
 def _entry_points() -> dict[str, Any]:
@@ -75,29 +73,46 @@ def _entry_points() -> dict[str, Any]:
 
 
 def _help() -> str:
-    """Describe the command line: its options, and each command in the first sentence of its docstring."""
-    commands = {name: added.load() for name, added in _entry_points().items()} | OWN
-    width = max(map(len, commands)) + 2
-    lines = (f"  {name:{width}}{_summary(commands[name])}" for name in sorted(commands))
-    return HELP + "\n".join(lines)
-
-
-def _summary(command: Command) -> str:
-    first, _, _ = (command.__doc__ or "").strip().partition("\n")
-    return first.partition(". ")[0].rstrip(".") + "."
+    """Describe the command line: its options, and by task each command in the first sentence of its docstring."""
+    added = {name: found.load() for name, found in sorted(_entry_points().items())}
+    serving = {name: added.pop(name) for name in BROUGHT_BY if name in added}
+    groups: dict[str, Mapping[str, Command]] = {
+        "Run work as trees": RUN,
+        "Look at an acker": LOOK,
+        "Act on what it has": NOUNS,
+        "Serve": serving,
+        "More": added | MORE,
+    }
+    width = max(len(name) for commands in groups.values() for name in commands)
+    shown = (
+        "\n".join([f"{title}:", *command_lines(commands, width=width)])
+        for title, commands in groups.items()
+        if commands
+    )
+    return "\n\n".join([HELP.rstrip("\n"), *shown])
 
 
 def _not_found(name: str) -> str:
-    """Describe why no command has this name: it is an option, another distribution brings it, or it is misspelt."""
+    """Describe why no command has this name: it is an option, an other one by now, not installed, or misspelt."""
     if name.startswith("-"):
         return f"no such option: {name}; see acker --help"
+    if now := FORMER.get(name):
+        return f"the command {name!r} is now {now}; see acker --help"
     if distribution := BROUGHT_BY.get(name):
         return (
             f"the command {name!r} is not installed: {distribution} brings it; install {distribution} into the "
             "environment of acker-client"
         )
+    near = _near(name)
+    suggestion = f", did you mean {near}?" if near else ";"
+    return f"no such command {name!r}{suggestion} see acker --help"
+
+
+def _near(name: str) -> str:
+    """Name the commands that may be meant: those with this verb, else one that is spelt nearly so; empty for none."""
+    if with_verb := [f"'acker {noun} {name}'" for noun, command in NOUNS.items() if name in command.verbs]:
+        return " or ".join(with_verb)
     from difflib import get_close_matches  # noqa: PLC0415
 
-    near = get_close_matches(name, OWN | BROUGHT_BY | _entry_points(), n=1)
-    suggestion = f", did you mean {near[0]!r}?" if near else ";"
-    return f"no such command {name!r}{suggestion} see acker --help"
+    near = get_close_matches(name, OWN | BROUGHT_BY | FORMER | _entry_points(), n=1)
+    return FORMER.get(near[0], repr(near[0])) if near else ""

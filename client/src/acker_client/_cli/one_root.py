@@ -1,20 +1,18 @@
-"""``acker root``, ``tree`` and ``fail``: single roots."""
+"""``acker root show``, ``tree`` and ``fail``: single roots."""
 
 import argparse
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from acker_protocol import routes
-from acker_protocol.terminal import printable
 
 from acker_client._cli.output import Result, pairs, table
 from acker_client._cli.root_ids import full_root_id, root_prefix
 from acker_client._cli.service import Service
-from acker_client._cli.session import ServiceParser, add_topology
-from acker_client._cli.spans import ago, clock_time, span
-from acker_client.errors import AckerError, ServiceError, UnknownRoot, UsageError
+from acker_client._cli.session import ServiceParser, add_topology, confirm
+from acker_client._cli.spans import ago, span, when
+from acker_client.errors import AckerError, ServiceError, UnknownRoot
 
 NOT_TRACED = (
     "it was not traced, so only the last component and the number of open edges are known; "
@@ -27,17 +25,17 @@ TRUNCATED = (
 TIMES = frozenset({"deadline_at_ms", "last_ack_at_ms", "at_ms"})
 
 
-def root(arguments: Sequence[str], *, description: str | None) -> int:
+def show(arguments: Sequence[str], *, description: str | None) -> int:
     """Show a root."""
-    parser = ServiceParser("root", description, arguments="TOPOLOGY ROOT")
+    parser = ServiceParser("root show", description, arguments="TOPOLOGY ROOT")
     _add_root(parser)
     parser.watchable()
-    return parser.run(arguments, _root)
+    return parser.run(arguments, _show)
 
 
 def tree(arguments: Sequence[str], *, description: str | None) -> int:
     """Show the tuples of a traced root, and which of them are open."""
-    parser = ServiceParser("tree", description, arguments="TOPOLOGY ROOT")
+    parser = ServiceParser("root tree", description, arguments="TOPOLOGY ROOT")
     _add_root(parser)
     parser.options.add_argument("--open", action="store_true", help="Show only what is open, and the way to it.")
     parser.watchable()
@@ -46,7 +44,7 @@ def tree(arguments: Sequence[str], *, description: str | None) -> int:
 
 def fail(arguments: Sequence[str], *, description: str | None) -> int:
     """Fail pending roots as operator."""
-    parser = ServiceParser("fail", description, arguments="TOPOLOGY ROOT...")
+    parser = ServiceParser("root fail", description, arguments="TOPOLOGY ROOT...")
     add_topology(parser)
     parser.add_argument(
         "roots", metavar="ROOT", nargs="+", type=root_prefix, help="Root ids, 8 or more digits of each, or headers."
@@ -56,17 +54,6 @@ def fail(arguments: Sequence[str], *, description: str | None) -> int:
     return parser.run(arguments, _fail)
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Ask before what cannot be undone. Raises `UsageError` for any answer but yes, and without a terminal."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"{question} There is no terminal to ask on: confirm with --yes")
-    print(f"{printable(question)} Type yes: ", end="", file=sys.stderr, flush=True)  # noqa: T201 - a question has no line end
-    if sys.stdin.readline().strip() != "yes":
-        raise UsageError("nothing was done: it was not confirmed")
-
-
 def _add_root(parser: ServiceParser) -> None:
     add_topology(parser)
     parser.add_argument(
@@ -74,13 +61,13 @@ def _add_root(parser: ServiceParser) -> None:
     )
 
 
-def _root(service: Service, found: argparse.Namespace) -> Result:
+def _show(service: Service, found: argparse.Namespace) -> Result:
     root_id = full_root_id(service, found.topology, found.root)
     try:
         document = service.get(routes.root(found.topology, root_id))
     except UnknownRoot as error:
         raise AckerError(
-            f"{error}; acker find {root_id} looks among failures, unread completions and dead letters"
+            f"{error}; acker root find {root_id} looks among failures, unread completions and dead letters"
         ) from None
     now = time.time() * 1000
     return Result(document=document, lines=pairs((name, _shown(name, value, now)) for name, value in document.items()))
@@ -90,8 +77,7 @@ def _shown(name: str, value: Any, now: float) -> Any:
     if value is None:
         return None
     if name in TIMES:
-        when = f"in {span(value - now)}" if value > now else ago(value, now)
-        return f"{clock_time(value)} ({when})"
+        return when(value, now)
     return span(value) if name == "age_ms" else value
 
 

@@ -1,4 +1,4 @@
-"""``acker status``, ``topologies``, ``top``, ``history`` and ``audit``: the acker as a whole."""
+"""``acker status``, ``top``, ``history`` and ``audit``: the acker as a whole."""
 
 import argparse
 import time
@@ -11,8 +11,8 @@ from acker_client._cli.output import Result, more, pairs, table
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser, add_limit, add_topology
 from acker_client._cli.spans import ago, clock_time
+from acker_client._cli.topologies import OUTCOMES
 
-OUTCOMES = ("acked", "failed", "timed_out")
 MIB = 1 << 20
 WATCH_TOP_S = 2.0
 
@@ -23,13 +23,6 @@ def status(arguments: Sequence[str], *, description: str | None) -> int:
     parser.options.add_argument("--settings", action="store_true", help="Show the settings, and where each comes from.")
     parser.watchable()
     return parser.run(arguments, _status)
-
-
-def topologies(arguments: Sequence[str], *, description: str | None) -> int:
-    """List the topologies."""
-    parser = ServiceParser("topologies", description)
-    parser.watchable()
-    return parser.run(arguments, _topologies)
 
 
 def top(arguments: Sequence[str], *, description: str | None) -> int:
@@ -101,40 +94,6 @@ def _memory(store: Mapping[str, Any]) -> str:
         return "unknown"
     limit = f" of {store['max_bytes'] // MIB} MiB" if store.get("max_bytes") else ", without a limit"
     return f"{store['used_bytes'] // MIB} MiB{limit}" + (", FULL: new roots are refused" if store["full"] else "")
-
-
-def _topologies(service: Service, _: argparse.Namespace) -> Result:
-    document = service.get(routes.topologies())
-    columns = (
-        "TOPOLOGY",
-        "ACKERS",
-        "TIMEOUT",
-        "DEDUPE",
-        "PENDING",
-        "UNREAD",
-        *(outcome.upper() for outcome in OUTCOMES),
-    )
-    rows = (
-        (
-            one["topology"],
-            one["ackers"],
-            f"{one['message_timeout_ms'] / 1000:g} s",
-            _window(one),
-            one["pending"],
-            one["unread"],
-            *tuple(one["counts"][outcome] for outcome in OUTCOMES),
-        )
-        for one in document["topologies"]
-    )
-    return Result(document=document, items=document["topologies"], lines=table(columns, rows))
-
-
-def _window(topology: Mapping[str, Any]) -> str:
-    """Name a dedupe window; an automatic one is as long as the timeout beside it."""
-    if topology.get("dedupe_automatic"):
-        return "automatic"
-    window_ms = topology["dedupe_window_ms"]
-    return f"{window_ms / 1000:g} s" if window_ms else "none"
 
 
 class _Top:

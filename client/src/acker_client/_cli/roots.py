@@ -37,7 +37,7 @@ def emit(arguments: Sequence[str], *, description: str | None) -> int:
     add("--message-id", required=True, metavar="ID", help="Your own id of the message.")
     add("--spout", metavar="NAME", help="The spout task that reads the completion [none reads it].")
     add("--message-timeout", type=float, metavar="SECONDS", help="By default that of the topology.")
-    add("--trace", action="store_true", help="Keep the tree of the root; acker tree shows it.")
+    add("--trace", action="store_true", help="Keep the tree of the root; acker root tree shows it.")
     add_address(parser)
     found = parser.parse_args(arguments)
     return _report(partial(_emit, found))

@@ -33,7 +33,7 @@ def _roundtrip(service: Service, found: argparse.Namespace) -> Result:
     try:
         rounds = [_round(service, found.topology, spout_task) for _ in range(found.rounds)]
     finally:
-        service.send("DELETE", path)
+        service.delete(path)
     rows = ((number, *(one[f"{step}_ms"] for step in (*STEPS, "total"))) for number, one in enumerate(rounds, 1))
     lines = table(("ROUND", *(f"{step.upper()}_MS" for step in (*STEPS, "total"))), rows)
     return Result(document={"topology": found.topology, "rounds": rounds}, items=rounds, lines=lines)

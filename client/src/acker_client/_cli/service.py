@@ -71,9 +71,15 @@ class Service:
             raise _no_acker(status, path, self._proxy)
         return status < 300, found["status"]
 
-    def send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Send a change, with a new idempotency key. Raises `AckerError`."""
-        return self._call(method, path, document, 0.0)
+    def send(
+        self, method: str, path: str, document: Mapping[str, Any] | None = None, *, wait_s: float = 0.0
+    ) -> dict[str, Any]:
+        """Send a change, with a new idempotency key; its answer may take ``wait_s`` longer. Raises `AckerError`."""
+        return self._call(method, path, document, wait_s)
+
+    def delete(self, path: str, /, **query: Any) -> None:
+        """Delete what is at a path. Raises `AckerError`."""
+        self._call("DELETE", _with_query(path, query), None, 0.0)
 
     def collect(self, path: str, key: str, /, *, limit: int, cursor_name: str, **query: Any) -> dict[str, Any]:
         """Read pages of a list until ``limit`` items are read or none are left; give them as one document.
@@ -172,7 +178,7 @@ class Service:
         if isinstance(error, ssl.SSLCertVerificationError):
             return NoAnswer(f"no acker is trusted at {self.url}: {said}. {CERTIFICATE_ADVICE}")
         return NoAnswer(
-            f"no acker answers at {self.url}: {said}. Start one (acker serve), or name another by --url or ACKER_URL"
+            f"no acker answers at {self.url}: {said}. Start one (acker serve), or name another by --acker or ACKER_URL"
         )
 
 

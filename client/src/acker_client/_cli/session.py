@@ -8,8 +8,10 @@ from contextlib import closing, suppress
 from typing import Any
 
 from acker_protocol import routes
+from acker_protocol.terminal import printable
 from acker_protocol.wire import fields
 
+from acker_client._cli.former_names import add_former_option
 from acker_client._cli.output import Form, Result
 from acker_client._cli.parsing import Parser, print_line, print_text, usage_error
 from acker_client._cli.service import Service
@@ -66,7 +68,8 @@ class ServiceParser(Parser):
 def add_address(parser: Parser) -> None:
     """Add the options that say which acker is asked, with which key."""
     add = parser.options.add_argument
-    add("--url", help="The address of the acker [ACKER_URL, or http://127.0.0.1:8700].")
+    add("--acker", metavar="URL", help="The address of the acker [ACKER_URL, or http://127.0.0.1:8700].")
+    add_former_option(parser, "--url", now="--acker")
     add("--api-key", metavar="KEY", help="A key of the acker [ACKER_API_KEY].")
 
 
@@ -74,7 +77,7 @@ def address_of(found: argparse.Namespace) -> Address:
     """Return the address that the options name, else that of the environment."""
     own = address_from()
     topology = getattr(found, "topology", None) or own.topology
-    return Address(url=found.url or own.url, topology=topology, api_key=found.api_key or own.api_key)
+    return Address(url=found.acker or own.url, topology=topology, api_key=found.api_key or own.api_key)
 
 
 def name(text: str) -> str:
@@ -101,6 +104,17 @@ def add_limit(parser: Parser, *, default: int = 100) -> None:
     parser.options.add_argument(
         "--limit", type=count, default=default, metavar="N", help=f"The most items [{default}]."
     )
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before what cannot be undone. Raises `UsageError` for any answer but yes, and without a terminal."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} There is no terminal to ask on: confirm with --yes")
+    print(f"{printable(question)} Type yes: ", end="", file=sys.stderr, flush=True)  # noqa: T201 - a question has no line end
+    if sys.stdin.readline().strip() != "yes":
+        raise UsageError("nothing was done: it was not confirmed")
 
 
 def _once(service: Service, found: argparse.Namespace, action: Action) -> int:

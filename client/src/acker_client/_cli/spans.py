@@ -28,6 +28,14 @@ def clock_time(at_ms: int | None) -> str:
     return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def when(at_ms: int | None, now_ms: float) -> str | None:
+    """Write a time of this machine's time zone, and how long ago or ahead it is; None for none."""
+    if at_ms is None:
+        return None
+    distance = f"in {span(at_ms - now_ms)}" if at_ms > now_ms else ago(at_ms, now_ms)
+    return f"{clock_time(at_ms)} ({distance})"
+
+
 def read_span(text: str) -> int:
     """Read a length of time, ``90``, ``90s``, ``5m``, ``2h``, ``1d``, as milliseconds; an argparse type."""
     if not (found := _SPAN.fullmatch(text)):

@@ -20,6 +20,9 @@ MAX_OPS = 10_000
 PAGE = 1_000
 """How many items of a list are read at once."""
 
+WEBHOOK_TIMEOUT_S = 30.0
+"""How long the acker waits for a webhook's answer."""
+
 _write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 

@@ -73,7 +73,7 @@ function* nothingEnds(seen) {
     const where = last ? `the last acks came from ${last}` : "no component has acked them";
     yield finding("nothing-ends", seen.now_ms - since_at_ms >= UNREAD_MS ? "trouble" : "warning",
       `${refusedOf(seen, config)}no root of ${topology} ends; ${pending} are pending, ${where}`,
-      `look at the component that should ack next: it is silent; acker roots ${topology} --no-ack-for 60`, { since_at_ms, topology });
+      `look at the component that should ack next: it is silent; acker root list ${topology} --no-ack-for 60`, { since_at_ms, topology });
   }
 }
 
@@ -83,7 +83,7 @@ function ackedTooOften(seen, { topology, dedupe_window_ms: window }) {
   const hit = listed.filter(({ reason }) => reason?.startsWith(ACKED_TOO_OFTEN)).length;
   if (!hit) return ["", ""];
   const advice = window ? `let the acks of ${topology} name their edge_id, or make dedupe_window_ms longer; `
-    : `set dedupe_window_ms of ${topology}, so that a tuple that comes twice counts once; `;
+    : `let a tuple that comes twice count once: acker topology set ${topology} --dedupe-window automatic; `;
   return [`, ${hit} of the last ${listed.length} because ${ACKED_TOO_OFTEN}`, advice];
 }
 
@@ -125,7 +125,7 @@ function* oneMessageIsMissing(seen) {
     yield finding("one-message-is-missing", "warning",
       `${known.length} of ${pending} pending roots of ${topology} get no ack while others end; ` +
         `the first is ${first.root_id}, ${from}${tooOften}`,
-      `acker tree ${topology} ${first.root_id}`, { since_at_ms: silentSince(seen, first), topology });
+      `acker root tree ${topology} ${first.root_id}`, { since_at_ms: silentSince(seen, first), topology });
   }
 }
 
@@ -135,10 +135,10 @@ function* storeFull(seen) {
   const share = most ? `Redis uses ${Math.floor((100 * used) / most)} % of its memory` : "Redis has no memory left, or may evict";
   if (store.full) {
     yield finding("store-full", "trouble", `new roots are refused with store_full: ${share}`,
-      "give Redis more memory, or release and discard unread completions; acker topologies shows which");
+      "give Redis more memory, or release and discard unread completions; acker topology list shows which");
   } else if (most && used > FILLS * most) {
     yield finding("store-full", "warning", `${share}; from 90 % on new roots are refused`,
-      "acker topologies shows what is pending and unread");
+      "acker topology list shows what is pending and unread");
   }
 }
 
@@ -192,8 +192,8 @@ function lastRead(seen, spout) {
 
 function emptiedBy(topology, spout, nearlyFull) {
   const task = spout.spout_task;
-  if (nearlyFull && spout.dead_letters > spout.unread) return `replay or discard them: acker dead-letters ${topology} ${task}`;
-  if (hasWebhook(spout)) return `let its webhook take them: acker callback show ${topology} ${task}`;
+  if (nearlyFull && spout.dead_letters > spout.unread) return `replay or discard them: acker dead-letters list ${topology} ${task}`;
+  if (hasWebhook(spout)) return `let its webhook take them: acker webhook show ${topology} ${task}`;
   return `start the reader of ${task}: it continues where it stopped. If its process is gone, read them with: ` +
     `acker completions ${topology} ${task}`;
 }
@@ -219,14 +219,14 @@ function judgeWebhook(seen, topology, spout) {
   const name = `${topology}/${task}`;
   if (callback.state !== "on") {
     return [spout.unread ? "trouble" : "warning", `the webhook of ${name} is ${callback.state}${error}`,
-      `acker callback resume ${topology} ${task}`, since];
+      `acker webhook resume ${topology} ${task}`, since];
   }
   if (spout.unread && (late || callback.error)) {
     return [late ? "trouble" : "warning", `the webhook of ${name} does not arrive${error}`,
-      `acker callback test ${topology} ${task}`, since];
+      `acker webhook test ${topology} ${task}`, since];
   }
   if (!dead) return null;
-  return ["warning", `${dead} completions of ${name} could not be delivered`, `acker dead-letters ${topology} ${task}`, null];
+  return ["warning", `${dead} completions of ${name} could not be delivered`, `acker dead-letters list ${topology} ${task}`, null];
 }
 
 function* webhookNotDelivered(seen) {

@@ -40,15 +40,15 @@ def webhook_not_delivered(seen: Evidence) -> Iterator[Finding]:
             level: Level = "trouble" if spout["unread"] else "warning"
             what, do = (
                 f"the webhook of {name}/{task} is {callback['state']}{error}",
-                f"acker callback resume {name} {task}",
+                f"acker webhook resume {name} {task}",
             )
         elif spout["unread"] and (late or callback.get("error")):
             level = "trouble" if late else "warning"
-            what, do = f"the webhook of {name}/{task} does not arrive{error}", f"acker callback test {name} {task}"
+            what, do = f"the webhook of {name}/{task} does not arrive{error}", f"acker webhook test {name} {task}"
         elif spout["dead_letters"]:
             level, since = "warning", None
             what = f"{spout['dead_letters']} completions of {name}/{task} could not be delivered"
-            do = f"acker dead-letters {name} {task}"
+            do = f"acker dead-letters list {name} {task}"
         else:
             continue
         yield Finding(
@@ -84,9 +84,9 @@ def _last_read(seen: Evidence, spout: Document) -> str:
 def _emptied_by(topology: str, spout: Document, *, nearly_full: bool) -> str:
     task = spout["spout_task"]
     if nearly_full and spout["dead_letters"] > spout["unread"]:
-        return f"replay or discard them: acker dead-letters {topology} {task}"
+        return f"replay or discard them: acker dead-letters list {topology} {task}"
     if _has_webhook(spout):
-        return f"let its webhook take them: acker callback show {topology} {task}"
+        return f"let its webhook take them: acker webhook show {topology} {task}"
     return (
         f"start the reader of {task}: it continues where it stopped. If its process is gone, read them with: "
         f"acker completions {topology} {task}"

@@ -25,7 +25,7 @@ def nothing_ends(seen: Evidence) -> Iterator[Finding]:
             rule="nothing-ends",
             level="trouble" if seen.now_ms - since >= UNREAD_MS else "warning",
             what=f"{_refused(seen, topology)}no root of {name} ends; {topology['pending']} are pending, {where}",
-            do=f"look at the component that should ack next: it is silent; acker roots {name} --no-ack-for 60",
+            do=f"look at the component that should ack next: it is silent; acker root list {name} --no-ack-for 60",
             since_at_ms=since,
             topology=name,
         )
@@ -76,7 +76,7 @@ def one_message_is_missing(seen: Evidence) -> Iterator[Finding]:
             level="warning",
             what=f"{len(known)} of {topology['pending']} pending roots of {name} get no ack while others end; "
             f"the first is {first['root_id']}, {came_from}",
-            do=f"acker tree {name} {first['root_id']}",
+            do=f"acker root tree {name} {first['root_id']}",
             since_at_ms=_silent_since_ms(seen, first),
             topology=name,
         )
@@ -101,7 +101,7 @@ def _acked_too_often(seen: Evidence, topology: Document) -> tuple[str, str]:
     if topology["dedupe_window_ms"]:
         advice = f"let the acks of {name} name their edge_id, or make dedupe_window_ms longer; "
     else:
-        advice = f"set dedupe_window_ms of {name}, so that a tuple that comes twice counts once; "
+        advice = f"let a tuple that comes twice count once: acker topology set {name} --dedupe-window automatic; "
     return f", {hit} of the last {len(listed)} because {ACKED_TOO_OFTEN}", advice
 
 

@@ -20,14 +20,14 @@ def store_full(seen: Evidence) -> Iterator[Finding]:
             rule="store-full",
             level="trouble",
             what=f"new roots are refused with store_full: {share}",
-            do="give Redis more memory, or release and discard unread completions; acker topologies shows which",
+            do="give Redis more memory, or release and discard unread completions; acker topology list shows which",
         )
     elif most and used > FILLS * most:
         yield Finding(
             rule="store-full",
             level="warning",
             what=f"{share}; from 90 % on new roots are refused",
-            do="acker topologies shows what is pending and unread",
+            do="acker topology list shows what is pending and unread",
         )
 
 

@@ -73,7 +73,7 @@ export function Find({ query: { id = "" } }) {
     <h1>Find ${id}</h1>
     <p class="muted">Among pending roots, failures, unread completions and dead letters. Roots that were acked and read are not kept.</p>
     <${Failure} problem=${problem || (!names && live.problem)} />
-    ${found ? html`<${Table} caption="Found" rows=${found} keyOf=${(row) => row.topology + row.root_id + row.where} empty="Not found. A root is found by all 16 digits of its id; acker find takes 8."
+    ${found ? html`<${Table} caption="Found" rows=${found} keyOf=${(row) => row.topology + row.root_id + row.where} empty="Not found. A root is found by all 16 digits of its id; acker root find takes 8."
       columns=${[
         ["Root", (row) => html`<a class="id" href=${link("t", row.topology, "roots", row.root_id)}>${row.root_id}</a>`],
         ["Message", (row) => row.message_id ?? "–"],

@@ -66,7 +66,7 @@ function Elsewhere({ topology, id }) {
     `with Acker("${location.origin}", "${topology}", os.environ.get("ACKER_API_KEY")) as acker:\n    print(acker.roots.get("${id}"))`;
   return html`<section aria-label="Elsewhere">
     <h2>The same elsewhere</h2>
-    ${[["Command line", `acker root ${topology} ${id} --url ${location.origin}`], ["curl", curl], ["Python", python]].map(([name, text]) =>
+    ${[["Command line", `acker root show ${topology} ${id} --acker ${location.origin}`], ["curl", curl], ["Python", python]].map(([name, text]) =>
       html`<h3 key=${name}>${name}</h3><pre tabindex="0" aria-label=${name}>${text}</pre>`)}
   </section>`;
 }
