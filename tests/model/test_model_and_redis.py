@@ -60,6 +60,7 @@ messages = st.one_of(
         outstanding=st.one_of(small_counts, counts),
         edge_id=st.sampled_from((None, 1, 2, 3)),
         children=st.sampled_from((None, (1,), (2, 3))),
+        component=st.sampled_from((None, "split", "count")),
     ),
     st.builds(
         Fail,
@@ -81,6 +82,7 @@ configurations = st.builds(
     retention_ms=st.sampled_from((1_000, 1_700)),
     buckets=st.sampled_from((1, 2, 16)),
     trace=st.sampled_from((0, 0.5, 1)),
+    root_details=st.sampled_from((True, True, False)),
 )
 
 

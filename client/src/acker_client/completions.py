@@ -26,6 +26,10 @@ class Completion:
     ``complete_latency`` is the time from the root's first operation to its end, ``at`` the Unix time of its end, in
     seconds. The contract has both in whole milliseconds, as ``complete_latency_ms`` and ``at_ms``. ``traceparent`` is
     that of the emit.
+
+    ``last_component``, ``last_ack_at`` and ``outstanding`` say where a root hung that timed out: the component that
+    acked last, the Unix time of that ack in seconds, and the number of edges that were sent and not acked. None of all
+    others, where that is unknown, and in a topology without ``root_details``.
     """
 
     id: str
@@ -37,6 +41,9 @@ class Completion:
     complete_latency: float
     at: float
     traceparent: str | None = None
+    last_component: str | None = None
+    last_ack_at: float | None = None
+    outstanding: int | None = None
 
     @property
     def acked(self) -> bool:
@@ -125,6 +132,9 @@ def _completion(item: dict[str, Any]) -> Completion:
         complete_latency=item["complete_latency_ms"] / 1000,
         at=item["at_ms"] / 1000,
         traceparent=item.get("traceparent"),
+        last_component=item.get("last_component"),
+        last_ack_at=_seconds(item.get("last_ack_at_ms")),
+        outstanding=item.get("outstanding"),
     )
 
 
@@ -132,3 +142,7 @@ def _dead_letter(item: dict[str, Any]) -> DeadLetter:
     completion = _completion(item)
     own = {field.name: getattr(completion, field.name) for field in fields(completion)}
     return DeadLetter(**own, attempts=item["attempts"], error=item["error"])
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

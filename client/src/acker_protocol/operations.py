@@ -98,7 +98,12 @@ Operation = Init | Ack | Fail | ResetTimeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRecord:
-    """The end of a root, as its spout task gets it. Times are Unix milliseconds by the clock of Redis."""
+    """The end of a root, as its spout task gets it. Times are Unix milliseconds by the clock of Redis.
+
+    ``last_component``, ``last_ack_ms`` and ``outstanding`` say where a root hung that timed out: the component of its
+    last ack, the time of that ack, and the number of edges that were not acked. None where that is unknown, or the
+    topology keeps no details of roots.
+    """
 
     root_id: int
     spout_task: str
@@ -109,6 +114,9 @@ class CompletionRecord:
     started_ms: int
     at_ms: int
     traceparent: str | None = None
+    last_component: str | None = None
+    last_ack_ms: int | None = None
+    outstanding: int | None = None
 
     @property
     def complete_latency_ms(self) -> int:

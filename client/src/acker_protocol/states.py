@@ -10,6 +10,7 @@ class TopologyRules:
     """The settings of a topology that the state machine depends on; durations in milliseconds, 0 for none.
 
     ``tracked`` is False for a topology without ackers: its inits are acked at once and no tree is stored.
+    ``root_details``: whether a tree keeps when its last ack came and which component that named.
     """
 
     message_timeout_ms: int = 30_000
@@ -17,14 +18,16 @@ class TopologyRules:
     dedupe_window_ms: int = 0
     retention_ms: int = 60_000
     tracked: bool = True
+    root_details: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """An unfinished root: early without a spout task, pending with one.
 
-    ``outstanding`` is None if unknown. ``edges`` are the remembered acked edges, each with the time of its ack. Times
-    are Unix milliseconds.
+    ``outstanding`` is None if unknown. ``edges`` are the remembered acked edges, each with the time of its ack.
+    ``last_ack_ms`` and ``last_component`` are the time of the last ack and the component that it named, of a tree that
+    ``has_details``. Times are Unix milliseconds.
     """
 
     root_id: int
@@ -40,6 +43,9 @@ class Tree:
     failure: Fail | None = None
     traceparent: str | None = None
     edges: frozenset[tuple[int, int]] = frozenset()
+    has_details: bool = False
+    last_ack_ms: int | None = None
+    last_component: str | None = None
 
     @property
     def due_ms(self) -> int:

@@ -144,7 +144,7 @@ def ack(
             # rule: an edge that is acked is remembered
             edges |= {(operation.edge_id, now_ms)}
     # rule: an ack gives its root the whole progress timeout again
-    tree = replace(touch_progress_deadline(tree, now_ms), edges=edges)
+    tree = note_ack(replace(touch_progress_deadline(tree, now_ms), edges=edges), operation, now_ms)
     return resolve(xor_in(tree, operation.ack_val, operation.outstanding), now_ms)
 
 
@@ -209,7 +209,13 @@ def finish(tree: Tree, outcome: Outcome, now_ms: int) -> Transition:
 
 def new_tree(operation: Operation, now_ms: int, rules: TopologyRules) -> Tree:
     """Begin a tree at the first operation on its root, of any kind. Its init has one message timeout to arrive."""
-    return Tree(root_id=operation.root_id, started_ms=now_ms, deadline_ms=now_ms + rules.message_timeout_ms)
+    return Tree(
+        root_id=operation.root_id,
+        started_ms=now_ms,
+        deadline_ms=now_ms + rules.message_timeout_ms,
+        # rule: a tree that begins has details if its topology wants them
+        has_details=rules.root_details,
+    )
 
 
 def emit(tree: Tree, operation: Init, now_ms: int, rules: TopologyRules) -> Tree:
@@ -227,6 +233,19 @@ def emit(tree: Tree, operation: Init, now_ms: int, rules: TopologyRules) -> Tree
         deadline_ms=deadline_after(tree, now_ms, operation.message_timeout_ms or rules.message_timeout_ms),
     )
     return xor_in(touch_progress_deadline(tree, now_ms), operation.ack_val, operation.outstanding)
+
+
+def note_ack(tree: Tree, operation: Ack, now_ms: int) -> Tree:
+    """Keep of an ack when it came and which component it named, in a tree with details: data that decides nothing."""
+    if not tree.has_details:
+        return tree
+    return replace(
+        tree,
+        # rule: the time of the last ack is kept
+        last_ack_ms=max(now_ms, tree.started_ms),
+        # rule: the component of the last ack is kept
+        last_component=operation.component,
+    )
 
 
 def xor_in(tree: Tree, ack_val: int, outstanding: int | None) -> Tree:
@@ -302,7 +321,15 @@ def expire(state: State, *, now_ms: int, rules: TopologyRules) -> tuple[State, C
         return None, None
     transition = finish(state, Outcome.TIMED_OUT, now_ms)
     assert transition.completion is not None
-    return transition.state, replace(transition.completion, reason=timeout_reason(state, rules))
+    completion = replace(
+        transition.completion,
+        reason=timeout_reason(state, rules),
+        last_component=state.last_component,
+        last_ack_ms=state.last_ack_ms,
+        # rule: a timeout tells the edges that are outstanding, of a root with details
+        outstanding=state.outstanding if state.has_details else None,
+    )
+    return transition.state, completion
 
 
 def timeout_reason(tree: Tree, rules: TopologyRules) -> str | None:

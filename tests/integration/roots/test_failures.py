@@ -111,6 +111,9 @@ async def test_a_timeout_names_the_component_that_acked_last(
     assert failure["component"] == (await call.root(R))["component"] == named
     (done,) = (await call.completions())["completions"]
     assert done["component"] is None
+    assert done["last_component"] == named
+    assert done["outstanding"] == (1 if root_details else None)
+    assert (done["last_ack_at_ms"] is None) == (not root_details or not components)
 
 
 async def test_a_fail_by_hand_and_an_early_fail_are_listed_with_their_reasons(call: Caller) -> None:

@@ -527,3 +527,16 @@ def test_a_task_whose_roots_have_ended_is_not_run_and_any_other_is(memory: Memor
     for name, value in _signals():
         value.receivers = receivers[name]
     acker.close()
+
+
+def test_a_tree_that_times_out_tells_which_task_was_done_last(tasks, memory):
+    spout = tasks.acker.shared_spout("hangs")
+    with spout.emit("42") as root:
+        root.anchor()  # nobody processes this one
+        tasks.leaf.delay(1)
+    acked_at = memory.clock.now
+    eventually_true(lambda: memory.roots[int(root.root_id, 16)].last_component, within=WITHIN_S)
+    memory.clock.advance(31)
+    [done] = spout.completions(until=0)
+    assert (done.outcome, done.component, done.last_component) == ("timed_out", None, valid_name(tasks.leaf.name))
+    assert (done.last_ack_at, done.outstanding) == (acked_at, 1)

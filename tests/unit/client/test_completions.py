@@ -42,6 +42,19 @@ def test_a_completion_has_the_fields_of_the_answer(acker, spout, time):
     assert len(done.id) == 32
 
 
+def test_the_completion_of_a_timeout_tells_where_its_root_hung(acker, spout, time):
+    with spout.emit(message_id="42") as root:
+        root.anchor()  # nobody processes this one
+        tup = acker.receive(root.headers("split"), component="split")
+    acker.ack(tup)
+    acker.flush()
+    acked_at = time.now
+    time.sleep(31)
+    [done] = spout.completions(until=0)
+    assert (done.outcome, done.component, done.last_component) == (Outcome.TIMED_OUT, None, "split")
+    assert (done.last_ack_at, done.outstanding) == (acked_at, 1)
+
+
 def test_every_completion_is_given_and_released(spout, service):
     finish(spout, *"abcde")
     told = [done.message_id for done in spout.completions(until=0.5, poll_timeout=0.5, page_size=2)]

@@ -229,6 +229,7 @@ def test_an_init_begins_a_pending_tree() -> None:
         outstanding=1,
         spout_task="orders",
         message_id="42",
+        has_details=True,
     )
 
 
@@ -306,7 +307,15 @@ def test_an_init_that_needs_no_slot_is_admitted(state: State, init: Init, answer
 
 
 def test_an_ack_of_an_unknown_root_begins_an_early_tree_with_one_message_timeout() -> None:
-    assert step(None, ACK).state == Tree(root_id=1, started_ms=NOW, deadline_ms=NOW + 1_000, ack_val=E1, outstanding=-1)
+    assert step(None, ACK).state == Tree(
+        root_id=1,
+        started_ms=NOW,
+        deadline_ms=NOW + 1_000,
+        ack_val=E1,
+        outstanding=-1,
+        has_details=True,
+        last_ack_ms=NOW,
+    )
 
 
 def test_an_ack_xors_its_value_in_and_counts_beside_it() -> None:
@@ -529,6 +538,46 @@ def test_time_ends_a_pending_root_once_its_deadline_has_passed_and_not_at_it() -
     )
 
 
+def timeout_of(*operations: Operation, rules: TopologyRules) -> CompletionRecord:
+    """What is told of a root that timed out after its init with two edges and these operations."""
+    tree = tree_after(replace(INIT, ack_val=E1 ^ E2, outstanding=2), *operations, state=None, rules=rules)
+    _, completion = expire(tree, now_ms=NOW + 1_001, rules=rules)
+    assert completion is not None
+    return completion
+
+
+@pytest.mark.parametrize(
+    ("operations", "last_component", "last_ack_ms", "outstanding"),
+    [
+        ([], None, None, 2),
+        ([replace(ACK, component="price")], "price", NOW, 1),
+        ([replace(ACK, component="price"), Ack(root_id=1, ack_val=E2 ^ E3, outstanding=0)], None, NOW, 1),
+        ([replace(ACK, component="price"), RESET], "price", NOW, 1),
+        ([replace(ACK, outstanding=None, component="price")], "price", NOW, None),
+        ([replace(ACK, ack_val=0, component="price")], None, None, 2),
+    ],
+    ids=["no ack", "one ack", "the last names none", "a reset", "unknown count", "an ack of zero"],
+)
+def test_a_timeout_tells_where_its_root_hung(
+    operations: list[Operation], last_component: str | None, last_ack_ms: int | None, outstanding: int | None
+) -> None:
+    done = timeout_of(*operations, rules=RULES)
+    assert (done.last_component, done.last_ack_ms, done.outstanding) == (last_component, last_ack_ms, outstanding)
+    assert done.component is None
+
+
+def test_a_timeout_of_a_root_without_details_does_not_tell_where_it_hung() -> None:
+    done = timeout_of(replace(ACK, component="price"), rules=replace(RULES, root_details=False))
+    assert (done.last_component, done.last_ack_ms, done.outstanding) == (None, None, None)
+
+
+def test_a_root_that_ended_otherwise_does_not_tell_where_it_hung() -> None:
+    for operation in (replace(LAST, has_details=True), replace(PENDING, has_details=True)):
+        done = step(operation, FAIL).completion
+        assert done is not None
+        assert (done.last_component, done.last_ack_ms, done.outstanding) == (None, None, None)
+
+
 def test_time_ends_a_pending_root_that_makes_no_progress() -> None:
     idle = replace(PENDING, progress_timeout_ms=300, idle_deadline_ms=10_300)
     assert expire(idle, now_ms=10_300, rules=RULES) == (idle, None)
@@ -537,10 +586,7 @@ def test_time_ends_a_pending_root_that_makes_no_progress() -> None:
 
 def reason_of_timeout(*operations: Operation, rules: TopologyRules) -> str | None:
     """Why a root timed out after its init and these operations."""
-    tree = tree_after(replace(INIT, ack_val=E1 ^ E2, outstanding=2), *operations, state=None, rules=rules)
-    _, completion = expire(tree, now_ms=NOW + 1_001, rules=rules)
-    assert completion is not None
-    return completion.reason
+    return timeout_of(*operations, rules=rules).reason
 
 
 OTHER_ACK = Ack(root_id=1, ack_val=E2, outstanding=-1, edge_id=E2)

@@ -66,7 +66,7 @@ def completion_rows(found: Sequence[Mapping[str, Any]], *, dead: bool = False) -
             one["outcome"],
             one["message_id"],
             span(one["complete_latency_ms"]),
-            one["component"],
+            one["component"] or one.get("last_component"),
             one["reason"],
             *(one[each] for each in more),
         )

@@ -154,6 +154,7 @@ class RootSpans:
             "acker.message_id": completion.message_id,
             "acker.reason": completion.reason,
             "acker.component": completion.component,
+            "acker.last_component": completion.last_component,
         }
         return {name: value for name, value in found.items() if value is not None}
 

@@ -3,13 +3,13 @@
 from typing import Any
 
 from acker_protocol.ids import completion_id, format_id
-from acker_protocol.operations import CompletionRecord
+from acker_protocol.operations import CompletionRecord, Outcome
 
 
 def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict[str, Any]:
     """Write a completion as its spout task gets it; its id depends on the topology's incarnation.
 
-    ``traceparent`` is left out where the init had none.
+    ``traceparent`` is left out where the init had none; what says where a root hung, of all but timeouts.
     """
     document: dict[str, Any] = {
         "id": completion_id(
@@ -26,4 +26,13 @@ def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict
         "complete_latency_ms": completion.complete_latency_ms,
         "at_ms": completion.at_ms,
     }
-    return document if completion.traceparent is None else document | {"traceparent": completion.traceparent}
+    if completion.traceparent is not None:
+        document["traceparent"] = completion.traceparent
+    # rule: a timeout is written with where its root hung
+    if completion.outcome is Outcome.TIMED_OUT:
+        document |= {
+            "last_component": completion.last_component,
+            "last_ack_at_ms": completion.last_ack_ms,
+            "outstanding": completion.outstanding,
+        }
+    return document

@@ -24,6 +24,11 @@ _OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT)
 _OUTCOME_NAMES = tuple(outcome.value for outcome in _OUTCOMES)
 _MESSAGE_ID, _REASON, _COMPONENT, _TRACEPARENT = 4, 8, 16, 32
 """The flags of the texts that follow the fixed fields, in this order."""
+_PROGRESS = struct.Struct(">BiBI")
+"""How the text `_COMPONENT` of a timeout begins: flags, outstanding, time of the last ack; then the last component."""
+_OUTSTANDING_KNOWN, _ACK_CAME = 1, 2
+_TIMED_OUT = 2
+_NO_PROGRESS = ',"last_component":null,"last_ack_at_ms":null,"outstanding":null'
 _ANY_TEXT = _MESSAGE_ID | _REASON | _COMPONENT | _TRACEPARENT
 _OUTCOME_FLAGS = bytes(range(len(_OUTCOMES)))
 """The flags of completions without texts."""
@@ -115,6 +120,8 @@ def _write(packed: bytes, at: int, count: int, incarnation: str, quote: Quote, w
         at += size
         message_id = reason = component = "null"
         traceparent = ""
+        is_timeout = flags & _OUTCOME_MASK == _TIMED_OUT
+        progress = _NO_PROGRESS if is_timeout else ""
         if flags & _ANY_TEXT:
             if flags & _MESSAGE_ID:
                 begin, at = at + 2, at + 2 + (packed[at] << 8 | packed[at + 1])
@@ -124,7 +131,10 @@ def _write(packed: bytes, at: int, count: int, incarnation: str, quote: Quote, w
                 reason = quote(packed[begin:at].decode())
             if flags & _COMPONENT:
                 begin, at = at + 2, at + 2 + (packed[at] << 8 | packed[at + 1])
-                component = quote(packed[begin:at].decode())
+                if is_timeout:
+                    progress = _write_progress(packed[begin:at], quote)
+                else:
+                    component = quote(packed[begin:at].decode())
             if flags & _TRACEPARENT:
                 begin, at = at + 2, at + 2 + (packed[at] << 8 | packed[at + 1])
                 traceparent = f',"traceparent":"{_read_traceparent(packed[begin:at])}"'
@@ -137,7 +147,7 @@ def _write(packed: bytes, at: int, count: int, incarnation: str, quote: Quote, w
         add_document(
             f'{{"id":"{name}","root_id":"{root_id}","outcome":"{outcome}","message_id":{message_id},"reason":{reason}'
             f',"component":{component},"complete_latency_ms":{ended - started if ended > started else 0}'
-            f',"at_ms":{ended}{traceparent}}}'
+            f',"at_ms":{ended}{traceparent}{progress}}}'
         )
 
 
@@ -153,21 +163,43 @@ def decode_completions(packed: bytes, spout_task: str) -> Iterator[CompletionRec
                 (length,) = _TEXT_LENGTH.unpack_from(packed, at)
                 at += _TEXT_LENGTH.size + length
                 texts[flag] = packed[at - length : at]
+        outcome = _OUTCOMES[flags & _OUTCOME_MASK]
+        progress = texts.pop(_COMPONENT, None) if outcome is Outcome.TIMED_OUT else None
+        last_component, last_ack_ms, outstanding = (None, None, None) if progress is None else _read_progress(progress)
         yield CompletionRecord(
             root_id=root_id,
             spout_task=spout_task,
-            outcome=_OUTCOMES[flags & _OUTCOME_MASK],
+            outcome=outcome,
             message_id=_text(texts.get(_MESSAGE_ID)),
             reason=_text(texts.get(_REASON)),
             component=_text(texts.get(_COMPONENT)),
             started_ms=EPOCH_MS + (start_high << 32 | start_low),
             at_ms=EPOCH_MS + (end_high << 32 | end_low),
             traceparent=_read_traceparent(texts[_TRACEPARENT]) if _TRACEPARENT in texts else None,
+            last_component=last_component,
+            last_ack_ms=last_ack_ms,
+            outstanding=outstanding,
         )
 
 
 def _text(raw: bytes | None) -> str | None:
     return None if raw is None else raw.decode()
+
+
+def _read_progress(raw: bytes) -> tuple[str | None, int | None, int | None]:
+    """Read what a timeout says of its root: the component of the last ack, its time, and the edges outstanding."""
+    flags, outstanding, high, low = _PROGRESS.unpack_from(raw)
+    last_ack_ms = EPOCH_MS + (high << 32 | low) if flags & _ACK_CAME else None
+    return raw[_PROGRESS.size :].decode() or None, last_ack_ms, outstanding if flags & _OUTSTANDING_KNOWN else None
+
+
+def _write_progress(raw: bytes, quote: Quote) -> str:
+    component, last_ack_ms, outstanding = _read_progress(raw)
+    return (
+        f',"last_component":{"null" if component is None else quote(component)}'
+        f',"last_ack_at_ms":{"null" if last_ack_ms is None else last_ack_ms}'
+        f',"outstanding":{"null" if outstanding is None else outstanding}'
+    )
 
 
 def _read_traceparent(raw: bytes) -> str:

@@ -78,6 +78,7 @@ class TopologyConfig:
             dedupe_window_ms=self.dedupe_window_ms,
             retention_ms=self.retention_ms,
             tracked=self.ackers > 0,
+            root_details=self.root_details,
         )
 
     def public(self) -> dict[str, float | None]:

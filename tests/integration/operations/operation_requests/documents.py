@@ -31,7 +31,7 @@ CHANGED: Pieces = {
     "POST /v1/topologies/{topology}/spouts/{spout_task}/secret/rotate": _SECRETS,
     "schemas/Callback": _SECRETS,
     "schemas/WebhookChange": _SECRETS,
-    "schemas/Completion": _REASONS,
+    "schemas/Completion": f"{_REASONS}; a timeout tells where its root hung",
     "schemas/Failure": _REASONS,
     "schemas/FinishedRoot": _REASONS,
     "GET /v1/events": f"{_EARLY_BYTES}; {_STREAMS}; {_LIVE}",

@@ -43,8 +43,19 @@ def test_what_a_completion_does_not_have_is_null(outcome: Outcome) -> None:
         at_ms=1_790_000_000_000,
     )
     document = encode_completion(completion, incarnation="0123456789abcdef")
-    assert {name for name, value in document.items() if value is None} == {"message_id", "reason", "component"}
+    hung = {"last_component", "last_ack_at_ms", "outstanding"} if outcome is Outcome.TIMED_OUT else set()
+    assert {name for name, value in document.items() if value is None} == {"message_id", "reason", "component"} | hung
     assert (document["outcome"], type(document["outcome"]), document["complete_latency_ms"]) == (outcome, str, 0)
+
+
+def test_a_timeout_is_written_with_where_its_root_hung() -> None:
+    hung = replace(
+        FAILED, outcome=Outcome.TIMED_OUT, component=None, last_component="price", last_ack_ms=9, outstanding=2
+    )
+    document = encode_completion(hung, incarnation="1")
+    assert (document["component"], document["last_component"]) == (None, "price")
+    assert (document["last_ack_at_ms"], document["outstanding"]) == (9, 2)
+    assert "outstanding" not in encode_completion(replace(hung, outcome=Outcome.FAILED), incarnation="1")
 
 
 def test_a_completion_keeps_its_id_however_late_it_is_delivered() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -29,6 +30,7 @@ INCARNATION = "0123456789abcdef"
 ACKED = "00000000000000a10000000001000000000d00"
 FAILED = "ffffffffffffffff000000000001000000001d0002c3a900026e6f000162"
 TRACED = "00000000000000a10000000001000000000d200019" + "4bf92f3577b34da6a3ce929d0e0e4736" + "00f067aa0ba902b7" + "01"
+HUNG = "00000000000000a10000000001000000000d12000f" + "03" + "00000002" + "000000000c" + "7072696365"
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
@@ -64,16 +66,51 @@ def test_a_completion_gives_the_traceparent_of_its_init() -> None:
     assert json.loads(document)["traceparent"] == TRACEPARENT
 
 
+def test_a_timeout_tells_where_its_root_hung() -> None:
+    (found,) = decode_completions(bytes.fromhex(HUNG), "orders")
+    assert (found.last_component, found.last_ack_ms, found.outstanding) == ("price", EPOCH_MS + 12, 2)
+    assert (found.outcome, found.component) == (Outcome.TIMED_OUT, None)
+    (document,) = map(json.loads, PackedCompletions(bytes.fromhex(HUNG)).write("1", UNICODE).documents)
+    assert document["component"] is None
+    assert (document["last_component"], document["last_ack_at_ms"], document["outstanding"]) == (
+        "price",
+        EPOCH_MS + 12,
+        2,
+    )
+
+
 def test_an_empty_entry_has_no_completions() -> None:
     assert list(decode_completions(b"", "orders")) == []
+
+
+def encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def progress(done: CompletionRecord) -> bytes | None:
+    """Where a root hung that timed out; None where nothing of that is known."""
+    if (done.last_component, done.last_ack_ms, done.outstanding) == (None, None, None):
+        return None
+    flags = (done.outstanding is not None) + 2 * (done.last_ack_ms is not None)
+    last_ack = 0 if done.last_ack_ms is None else done.last_ack_ms - EPOCH_MS
+    head = struct.pack(">Bi", flags, done.outstanding or 0) + last_ack.to_bytes(5, "big")
+    return head + (done.last_component or "").encode()
+
+
+def of_its_outcome(done: CompletionRecord) -> CompletionRecord:
+    """Leave out what completions of this outcome do not have."""
+    if done.outcome is Outcome.TIMED_OUT:
+        return replace(done, component=None)
+    return replace(done, last_component=None, last_ack_ms=None, outstanding=None)
 
 
 def written(done: CompletionRecord) -> bytes:
     """A completion as lua/completions.lua writes it."""
     flags, tail = [Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT].index(done.outcome), b""
-    for flag, text in ((4, done.message_id), (8, done.reason), (16, done.component)):
+    named = progress(done) if done.outcome is Outcome.TIMED_OUT else encoded(done.component)
+    for flag, text in ((4, encoded(done.message_id)), (8, encoded(done.reason)), (16, named)):
         if text is not None:
-            flags, tail = flags | flag, tail + struct.pack(">H", len(text.encode())) + text.encode()
+            flags, tail = flags | flag, tail + struct.pack(">H", len(text)) + text
     if done.traceparent is not None:
         flags, tail = flags | 32, tail + struct.pack(">H", 25) + encode_traceparent(done.traceparent)
     times = b"".join((at - EPOCH_MS).to_bytes(5, "big") for at in (done.started_ms, done.at_ms))
@@ -92,7 +129,10 @@ completions = st.builds(
     started_ms=times,
     at_ms=times,
     traceparent=st.none() | traceparents,
-)
+    last_component=st.none() | names,
+    last_ack_ms=st.none() | times,
+    outstanding=st.none() | st.integers(-(2**31), 2**31 - 1),
+).map(of_its_outcome)
 
 
 def split(completions: PackedCompletions) -> list[PackedCompletions]:
@@ -132,7 +172,10 @@ with_any_texts = st.builds(
     started_ms=times,
     at_ms=times,
     traceparent=st.none() | traceparents,
-)
+    last_component=st.none() | names,
+    last_ack_ms=st.none() | times,
+    outstanding=st.none() | st.integers(-(2**31), 2**31 - 1),
+).map(of_its_outcome)
 without_texts = st.builds(
     CompletionRecord,
     root_id=ids,
@@ -162,7 +205,7 @@ EVERYTHING = [
         for outcome in Outcome
         for message_id in (None, "", ESCAPED)
         for reason in (None, ESCAPED)
-        for component in (None, ESCAPED)
+        for component in ((None,) if outcome is Outcome.TIMED_OUT else (None, ESCAPED))
     )
 ]
 """All outcomes with and without each text; the clock was set back since they began."""

@@ -83,7 +83,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 37
+local VERSION = 38
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 -- rule: the backstop is three times the longest timeout

@@ -2,6 +2,8 @@
   A completion in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01), flags B
   (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component, 32 traceparent), then in that order
   each text that has a flag, as its length I2 and its bytes; a traceparent is trace id, span id and flags, 25 bytes.
+  A timeout has no component: of a root with details its text 16 says where it hung, as flags B (1 outstanding is known,
+  2 an ack came), outstanding i4, time of the last ack I5, and the component of the last ack.
 ]]
 
 -- rule: an outcome has its own code
@@ -112,11 +114,18 @@ local function timeout_reason(call, root)
     .. ', or the ack that names it as a child is lost'
 end
 
+-- Packs where a root with details hung: its outstanding edges (nil: unknown), the time of its last ack since the epoch
+-- of completions (nil: none came), and the component that this named.
+local function pack_progress(outstanding, acked_at, component)
+  local flags = (outstanding and 1 or 0) + (acked_at and 2 or 0)
+  return struct.pack('>I2Bi4I5', 10 + #component, flags, outstanding or 0, acked_at or 0) .. component
+end
+
 -- Ends a root: collects its completion for its spout task; `commit` appends it to the mailbox.
 local function finish(call, root, outcome)
   -- rule: a completion carries the message id
   local flags, packed = add_text(OUTCOME[outcome], '', 4, read_message_id(call, root))
-  local component = ''
+  local component, progress = '', nil
   -- rule: a failed root is told with its reason
   if outcome == 'F' then
     local failure = read_failure(call, root) or string.char(0)
@@ -126,17 +135,21 @@ local function finish(call, root, outcome)
     component = last_component(call, root) or ''
     -- rule: a timeout is told with its reason
     flags, packed = add_text(flags, packed, 8, timeout_reason(call, root))
+    -- rule: a timeout of a root with details tells where it hung
+    progress = root.acks and pack_progress(root.outstanding, root.acked_at and root.acked_at - EPOCH, component)
   end
   -- rule: a completion carries the traceparent
-  flags, packed = add_text(flags, packed, 32, read_traceparent(call, root))
+  local traced, traceparent = add_text(0, '', 32, read_traceparent(call, root))
   local completions = call.completions_by_spout[root.spout] or {}
   call.completions_by_spout[root.spout] = completions
   -- rule: a completion says when the tree began
-  packed = struct.pack('>c8I5I5B', root.id, root.started - EPOCH, call.now - EPOCH, flags) .. packed
-  completions[#completions + 1] = packed
+  local head = struct.pack('>c8I5I5', root.id, root.started - EPOCH, call.now - EPOCH)
+  local listed = head .. string.char(flags + traced) .. packed .. traceparent
+  completions[#completions + 1] = progress
+    and head .. string.char(flags + traced + 16) .. packed .. progress .. traceparent or listed
   if outcome ~= 'A' then
     local failures = failures_of(call, root.spout, outcome .. component)
-    failures[#failures + 1] = packed
+    failures[#failures + 1] = listed
   end
   local free = root.holds_slot and call.free_slots and call.free_slots[root.spout]
   -- rule: a root that ends gives its slot back, but opens no full mailbox

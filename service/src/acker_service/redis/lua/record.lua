@@ -32,8 +32,8 @@
 
 local MAX_RECORD_BYTES = 58
 local HEAD_BYTES, DETAIL_BYTES = 22, 6
--- The flag of a record with details, the position behind its flags in it, and that of the number of its component.
-local DETAILS, BEHIND_DETAILS, COMPONENT_AT = 128, 12 + DETAIL_BYTES, 15
+-- The flag of a record with details, their position in it, and the position behind them.
+local DETAILS, DETAILS_AT, BEHIND_DETAILS = 128, 12, 12 + DETAIL_BYTES
 local MAX_ACKS = 65535
 local TRACED, TRACEPARENT = 4, 8 -- of the rare fields
 

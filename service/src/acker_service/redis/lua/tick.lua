@@ -26,19 +26,32 @@ do
     return is_acked_too_often(struct.unpack('>i4i4i2', raw))
   end
 
+  -- Packs where the root of a plain record with details hung, and gives the component that acked last, '' if none did.
+  local function read_progress(call, raw, flags, started)
+    local outstanding = bit.band(flags, OUTSTANDING_UNKNOWN) == 0 and struct.unpack('>i2', raw, 9) or nil
+    local acked_after, number, acks = struct.unpack('>I3BI2', raw, DETAILS_AT)
+    -- rule: a root that timed out names the component that acked last
+    local component = component_name(call, number) or ''
+    return pack_progress(outstanding, acks > 0 and started + unpack_span(acked_after) or nil, component), component
+  end
+
   -- The fast path of `expire`: times out an overdue root that has a plain record, as `finish` and `save_root` do.
   local function time_out(call, bucket, root_id, raw, flags, started, due, after_deadline)
     local spout, latency = struct.unpack('>I2', raw, after_deadline), call.now - EPOCH - started
-    local completion = struct.pack('>c8I5I5B', root_id, started, call.now - EPOCH, PLAIN_FLAGS[flags])
+    local head, told = struct.pack('>c8I5I5', root_id, started, call.now - EPOCH), PLAIN_FLAGS[flags]
+    local message_id, progress, component = '', nil, ''
     if flags % DETAILS >= SHORT_MESSAGE_ID then
       -- rule: the fast path finds a message id behind a timeout of its own
-      local message_id = raw:sub(after_deadline + (bit.band(flags, OWN_TIMEOUT) == 0 and 2 or 6))
-      completion = completion .. struct.pack('>I2', #message_id) .. message_id
+      message_id = raw:sub(after_deadline + (bit.band(flags, OWN_TIMEOUT) == 0 and 2 or 6))
+      message_id = struct.pack('>I2', #message_id) .. message_id
     end
+    -- rule: the fast path knows where a root with details hung
+    if flags >= DETAILS then progress, component = read_progress(call, raw, flags, started) end
+    local completion = head .. string.char(told) .. message_id
     local completions = call.completions_by_spout[spout] or {}
-    completions[#completions + 1], call.completions_by_spout[spout] = completion, completions
-    -- rule: a root that timed out names the component that acked last
-    local component = flags >= DETAILS and component_name(call, raw:byte(COMPONENT_AT)) or ''
+    call.completions_by_spout[spout] = completions
+    -- rule: the fast path tells where a root with details hung
+    completions[#completions + 1] = progress and head .. string.char(told + 16) .. message_id .. progress or completion
     local failures = failures_of(call, spout, 'T' .. component)
     failures[#failures + 1] = completion
     -- rule: what the fast path times out is pending no more
