@@ -30,8 +30,9 @@ class WrongAnswerError(Exception):
 
 def post(path: str, body: bytes, content_type: str) -> bytes:
     """Write a request."""
-    head = f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: {content_type}\r\ncontent-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    fields = f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + fields.encode() + body
 
 
 def send(port: int, requests: Sequence[bytes], *, connections: int, expected: bytes) -> Sent:
