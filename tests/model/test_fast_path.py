@@ -2,10 +2,11 @@
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
-from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
+from acker_protocol.operations import Ack, EndOn, Fail, Init, Operation, ResetTimeout
 from acker_service.redis import codec, library
 from acker_service.redis.functions.apply import ApplyLimits
 from acker_service.topologies.config import TopologyConfig
@@ -22,6 +23,9 @@ CONFIGURATIONS = {
     "with a progress timeout": TopologyConfig(ackers=1, buckets=2, progress_timeout_ms=5_000),
     "for a week": TopologyConfig(ackers=1, buckets=2, message_timeout_ms=7 * 86_400_000),
     "without ackers": TopologyConfig(ackers=0, buckets=2),
+    "that end when all have ended": TopologyConfig(
+        ackers=1, buckets=2, end_on=EndOn.ALL_ENDED, dedupe_window_ms=40_000
+    ),
     "with traces": TopologyConfig(ackers=1, buckets=2, trace=0.5, dedupe_window_ms=40_000),
     "with traces and without details": TopologyConfig(ackers=1, buckets=2, trace=1, root_details=False),
 }
@@ -43,6 +47,7 @@ def draw(source: random.Random) -> Operation:
                 message_timeout_ms=source.choice([None, None, None, 3_000, 20_000_000]),
                 trace=source.choice([None, None, True]),
                 traceparent=source.choice([None, None, None, f"00-{1:032x}-{2:016x}-01"]),
+                end_on=source.choice([None, None, None, EndOn.FIRST_FAIL, EndOn.ALL_ENDED]),
             )
         case "ack":
             edge_id = source.choice([None, 1, 2, 2**64 - 1])
@@ -55,7 +60,10 @@ def draw(source: random.Random) -> Operation:
                 children=source.choice([None, (5, 6)]),
             )
         case "fail":
-            return Fail(root_id=root_id, reason=source.choice([None, "broken"]), component=component)
+            fail = Fail(root_id=root_id, reason=source.choice([None, "broken"]), component=component)
+            if source.random() < 0.5:
+                return fail
+            return replace(fail, ack_val=value, outstanding=outstanding, edge_id=source.choice([None, 1, 2]))
         case _:
             return ResetTimeout(root_id=root_id)
 

@@ -1,9 +1,10 @@
 """What goes on its own in a store that nobody serves any more, what stays, and when a spout task was last used."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from acker_protocol.operations import Ack, Fail, Init, Operation
+from acker_protocol.operations import Ack, EndOn, Fail, Init, Operation
 from acker_service.topologies.config import TopologyConfig
 
 from tests.support.driven_store import DrivenStore
@@ -75,6 +76,54 @@ def test_what_lies_beside_a_record_goes_with_it(store: DrivenStore, operations: 
     assert store.command("HLEN", store.base + LONG_VALUES) == 1
     store.apply(operations[-1:], None)
     assert store.command("HLEN", store.base + LONG_VALUES) == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "failures"),
+    [
+        (Ack(root_id=1, ack_val=2, outstanding=-1), 1),
+        (Fail(root_id=1, ack_val=2, outstanding=-1, reason="other"), 2),
+        (Fail(root_id=1, reason="given up"), 1),
+        (None, 1),
+    ],
+    ids=["acked", "failed", "given up", "timed out"],
+)
+def test_the_failure_of_a_root_that_waited_for_all_of_its_edges_goes_with_it(
+    store: DrivenStore, end: Operation | None, failures: int
+) -> None:
+    store.apply([replace(emit(1, message_timeout_ms=1_000), ack_val=3, outstanding=2, end_on=EndOn.ALL_ENDED)], None)
+    store.apply([Fail(root_id=1, ack_val=1, outstanding=-1, reason="broken")], None)
+    assert store.command("HLEN", store.base + LONG_VALUES) == 1
+    if end is None:
+        store.advance(1_001)
+        store.tick()
+    else:
+        store.apply([end], None)
+    assert store.command("HLEN", store.base + LONG_VALUES) == 0
+    [completion] = store.mailbox()
+    assert completion.failures == failures
+
+
+@pytest.mark.parametrize("message_id", [None, "order 42", "m" * 27])
+def test_a_root_that_waits_for_all_of_its_edges_takes_eight_bytes_more_at_most(
+    store: DrivenStore, message_id: str | None
+) -> None:
+    """Beside its reason: and none of a root that ends at its first fail."""
+    sizes = []
+    for root_id, end_on in ((1, None), (17, EndOn.FIRST_FAIL), (33, EndOn.ALL_ENDED)):
+        begun = replace(emit(root_id, message_id=message_id), ack_val=3, outstanding=2, end_on=end_on)
+        store.apply([begun], None)
+        sizes.append(record_bytes(store, root_id))
+    failed = Fail(root_id=33, ack_val=1, outstanding=-1, reason="broken")
+    store.apply([failed], None)
+    first, explicit, waits, with_failure = *sizes, record_bytes(store, 33)
+    assert explicit == first
+    assert first <= waits <= with_failure <= first + 8
+
+
+def record_bytes(store: DrivenStore, root_id: int) -> int:
+    """The bytes of a root's record."""
+    return len(store.command("HGET", store.base + ROOTS, root_id.to_bytes(8, "big")))
 
 
 def test_completions_stay_for_ever(store: DrivenStore) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from acker_protocol.operations import Ack, CompletionRecord, Fail, Init, Operation, ResetTimeout
+from acker_protocol.operations import Ack, CompletionRecord, EndOn, Fail, Init, Operation, ResetTimeout
 from acker_protocol.states import Finished, State, Tree
 from acker_service.redis import library
 from acker_service.roots.reading import RootView
@@ -39,6 +39,7 @@ TRACEPARENT = f"00-{1:032x}-{2:016x}-01"
 OTHER_TRACEPARENT = f"00-{'f' * 32}-{'e' * 16}-00"
 counts = st.sampled_from((None, -1, 0, 1, 2, 2**31 - 1, -(2**31)))
 small_counts = st.sampled_from((None, -1, 0, 1))
+ends = st.sampled_from((None, EndOn.ALL_ENDED, EndOn.ALL_ENDED, EndOn.FIRST_FAIL))
 timeouts = st.sampled_from((None, 100, 250, 2_000))
 messages = st.one_of(
     st.builds(
@@ -52,6 +53,7 @@ messages = st.one_of(
         progress_timeout_ms=st.sampled_from((None, 0, 150)),
         trace=st.sampled_from((None, True)),
         traceparent=st.sampled_from((None, None, TRACEPARENT, OTHER_TRACEPARENT)),
+        end_on=ends,
     ),
     st.builds(
         Ack,
@@ -66,6 +68,16 @@ messages = st.one_of(
         Fail,
         root_id=roots,
         reason=st.sampled_from((None, "", "broken", LONG_REASON)),
+        component=st.sampled_from((None, "bolt")),
+    ),
+    st.builds(
+        Fail,
+        root_id=roots,
+        ack_val=values,
+        outstanding=st.one_of(small_counts, counts),
+        edge_id=st.sampled_from((None, 1, 2, 3)),
+        children=st.sampled_from((None, (1,), (2, 3))),
+        reason=st.sampled_from((None, "broken", LONG_REASON)),
         component=st.sampled_from((None, "bolt")),
     ),
     st.builds(ResetTimeout, root_id=roots),
@@ -83,6 +95,7 @@ configurations = st.builds(
     buckets=st.sampled_from((1, 2, 16)),
     trace=st.sampled_from((0, 0.5, 1)),
     root_details=st.sampled_from((True, True, False)),
+    end_on=st.sampled_from(EndOn),
 )
 
 

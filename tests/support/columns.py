@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
+from acker_protocol.operations import Ack, EndOn, Fail, Init, Operation, ResetTimeout
 from acker_protocol.wire import packed
 from acker_protocol.wire.operations import names_of
 from acker_service.operations.column_batch import RECORDS, ColumnBatch
@@ -30,6 +30,11 @@ def batch_of(operations: Sequence[Operation]) -> ColumnBatch:
     for operation in operations:
         given = {name: getattr(operation, name, None) for name in (*_NUMBERS, *_TEXTS)}
         flags = sum(flag for name, flag in packed.GIVEN if given[name] is not None)
+        match operation:
+            case Init(end_on=EndOn() as end_on):
+                flags += packed.END_ON_FLAGS[end_on]
+            case Fail(ack_val=int()):
+                flags += packed.ENDS_EDGE
         record = {"op": _OPS[type(operation)], "flags": flags} | {name: given[name] or 0 for name in _NUMBERS}
         for name, field in _TEXTS.items():
             if given[name] is not None:

@@ -38,9 +38,19 @@ messages: st.SearchStrategy[Operation] = st.one_of(
         progress_timeout_ms=timeouts | st.just(0),
         component=parts,
         trace=strategies.traces,
+        end_on=strategies.ends,
     ),
     st.builds(Ack, root_id=ids, ack_val=ack_vals, outstanding=counts, edge_id=st.none() | ids, component=parts),
     st.builds(Fail, root_id=ids, reason=reasons, component=parts),
+    st.builds(
+        Fail,
+        root_id=ids,
+        ack_val=ack_vals,
+        outstanding=counts,
+        edge_id=st.none() | ids,
+        reason=reasons,
+        component=parts,
+    ),
     st.builds(ResetTimeout, root_id=ids, component=parts),
 )
 acks = st.builds(Ack, root_id=ids, ack_val=ack_vals, outstanding=counts)
@@ -59,13 +69,16 @@ some_edge = st.sampled_from((16, 32, 2**63)).map(format_id)
 _root: Document = {"root_id": hexes}
 _any: Document = {"component": names}
 _init: Document = _any | {"message_id": message_ids, "message_timeout_ms": timeouts,
-                          "progress_timeout_ms": timeouts | st.just(0), "trace": strategies.traces}  # fmt: skip
+                          "progress_timeout_ms": timeouts | st.just(0), "trace": strategies.traces,
+                          "end_on": strategies.ends}  # fmt: skip
 documents = st.one_of(
     _documents("init", _root | {"spout_task": names, "edges": edges}, _init),
     _documents("init", _root | {"spout_task": names, "ack_val": hex_vals}, _init | {"outstanding": counts}),
     _documents("ack", _root | {"edge_id": some_edge}, _any | {"children": edges}),
     _documents("ack", _root | {"ack_val": hex_vals}, _any | {"outstanding": counts, "edge_id": hexes}),
     _documents("fail", _root, _any | {"reason": reasons}),
+    _documents("fail", _root | {"edge_id": some_edge}, _any | {"children": edges, "reason": reasons}),
+    _documents("fail", _root | {"ack_val": hex_vals}, _any | {"outstanding": counts, "edge_id": hexes}),
     _documents("reset-timeout", _root, _any),
 )
 """Lawful operations: the edges of one never XOR to zero."""
@@ -80,6 +93,8 @@ def read(batch: ColumnBatch, *, most: int = 10_000) -> list[Operation]:
     raws = [string.encode() for string in batch.strings]
     records = batch.records.copy()
     records["flags"][list(batch.trace_fields.traced)] |= packed.TRACED
+    fails = records["op"] == packed.FAIL
+    records["spout_task"][fails], records["text"][fails] = records["text"][fails], 0
     header = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(batch), len(raws))
     lengths = struct.pack(f">{len(raws)}I", *map(len, raws))
     found = packed.decode_packed(b"".join((header, records.tobytes(), lengths, *raws)), max_operations=most)

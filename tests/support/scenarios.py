@@ -49,6 +49,7 @@ class Fill:
 class Scenario:
     """Steps, each a message, several in one batch, or a `Wait`; the words expected; the completions expected.
 
+    ``failures`` are those of the completions, none of which tells any if they are left out.
     ``max_early`` is the number of early roots that each shard may have, ``early_max_bytes`` what they may take.
     """
 
@@ -60,6 +61,12 @@ class Scenario:
     configuration: TopologyConfig = PLAIN
     max_early: int = 1_000
     early_max_bytes: int = 1 << 24
+    failures: list[int] | None = None
+
+    @property
+    def counted(self) -> list[int | None]:
+        """How many edges failed, by completion."""
+        return [None] * len(self.told) if self.failures is None else [*self.failures]
 
 
 def init(*edges: int, **fields: object) -> Init:

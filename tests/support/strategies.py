@@ -2,7 +2,7 @@
 
 import string
 
-from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
+from acker_protocol.operations import Ack, EndOn, Fail, Init, Operation, ResetTimeout
 from hypothesis import strategies as st
 
 _LETTERS = string.ascii_letters + string.digits
@@ -14,6 +14,7 @@ names = st.builds(str.__add__, st.sampled_from(_LETTERS), st.text(_LETTERS + "._
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 timeouts = st.integers(100, 604_800_000)
 traces = st.sampled_from((None, True))
+ends = st.none() | st.sampled_from(EndOn)
 traceparents = st.builds("00-{:032x}-{:016x}-{:02x}".format, st.integers(1, 2**128 - 1), ids, st.integers(0, 255))
 
 inits = st.builds(
@@ -27,6 +28,7 @@ inits = st.builds(
     progress_timeout_ms=st.none() | st.just(0) | timeouts,
     component=st.none() | names,
     trace=traces,
+    end_on=ends,
 )
 acks = st.builds(
     Ack,
@@ -36,6 +38,15 @@ acks = st.builds(
     edge_id=st.none() | ids,
     component=st.none() | names,
 )
-fails = st.builds(Fail, root_id=ids, reason=st.none() | texts, component=st.none() | names)
+plain_fails = st.builds(Fail, root_id=ids, reason=st.none() | texts, component=st.none() | names)
+fails_of_edges = st.builds(
+    Fail,
+    root_id=ids,
+    ack_val=ack_vals,
+    outstanding=st.none() | counts,
+    edge_id=st.none() | ids,
+    reason=st.none() | texts,
+    component=st.none() | names,
+)
 resets = st.builds(ResetTimeout, root_id=ids, component=st.none() | names)
-messages: st.SearchStrategy[Operation] = st.one_of(inits, acks, fails, resets)
+messages: st.SearchStrategy[Operation] = st.one_of(inits, acks, plain_fails, fails_of_edges, resets)

@@ -1,6 +1,6 @@
 """The answers to a replayed request: the present states of its roots, without effect."""
 
-from acker_protocol.operations import Fail, Init, Operation, OperationState, ResetTimeout
+from acker_protocol.operations import EndOn, Fail, Init, Operation, OperationState, ResetTimeout
 from acker_protocol.states import Finished, State, Tree
 
 
@@ -23,8 +23,10 @@ def replay_operation(state: State, operation: Operation, *, refused: bool) -> Op
     if state.spout_task is None:
         # rule: a repeated reset is answered unknown while its root is early
         return OperationState.UNKNOWN if isinstance(operation, ResetTimeout) else OperationState.EARLY
-    # rule: a repeated fail of a pending root is a duplicate
-    return OperationState.DUPLICATE if isinstance(operation, Fail) else OperationState.PENDING
+    # rule: a repeated fail of a pending root is a duplicate, unless it may have ended an edge alone
+    if isinstance(operation, Fail) and (operation.is_plain or state.end_on is EndOn.FIRST_FAIL):
+        return OperationState.DUPLICATE
+    return OperationState.PENDING
 
 
 def _replayed_init(state: Tree | None, operation: Init, *, refused: bool) -> OperationState:

@@ -12,6 +12,13 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"
 
 
+class EndOn(StrEnum):
+    """What ends a root: its first fail, or that all of its edges have ended, some of them perhaps failed."""
+
+    FIRST_FAIL = "first_fail"
+    ALL_ENDED = "all_ended"
+
+
 class OperationState(StrEnum):
     """The state that answers one operation."""
 
@@ -42,7 +49,8 @@ class Init:
     ``ack_val`` is the XOR of its first edges, ``outstanding`` their number (None: unknown). Timeouts are in
     milliseconds. None: the topology's timeout. A progress timeout of 0: no progress timeout. ``trace``: the root is
     traced. ``edges`` are the first edges, if they are named; they only explain the root, so inits are equal without
-    them. ``traceparent`` is W3C's header of that name; the completion gives it back.
+    them. ``traceparent`` is W3C's header of that name; the completion gives it back. ``end_on`` is what ends the root
+    (None: as the topology says).
     """
 
     root_id: int
@@ -56,6 +64,7 @@ class Init:
     trace: bool | None = None
     edges: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
     traceparent: str | None = None
+    end_on: EndOn | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +86,24 @@ class Ack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fail:
-    """A tuple failed, and with it the root."""
+    """A tuple failed, and with it the root, unless that ends when all of its edges have ended.
+
+    ``ack_val``, ``outstanding``, ``edge_id`` and ``children`` are those of an `Ack`: the edge ends, as failed. A plain
+    fail has no ``ack_val``, and ends any root.
+    """
 
     root_id: int
     reason: str | None = None
     component: str | None = None
+    ack_val: int | None = None
+    outstanding: int | None = None
+    edge_id: int | None = None
+    children: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it ends no edge, but the root."""
+        return self.ack_val is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +124,8 @@ class CompletionRecord:
 
     ``last_component``, ``last_ack_ms`` and ``outstanding`` say where a root hung that timed out: the component of its
     last ack, the time of that ack, and the number of edges that were not acked. None where that is unknown, or the
-    topology keeps no details of roots.
+    topology keeps no details of roots. ``failures`` is how many edges failed, None for a root that ends at its first
+    fail.
     """
 
     root_id: int
@@ -117,6 +140,7 @@ class CompletionRecord:
     last_component: str | None = None
     last_ack_ms: int | None = None
     outstanding: int | None = None
+    failures: int | None = None
 
     @property
     def complete_latency_ms(self) -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from acker_protocol.operations import CompletionRecord, Fail, Init, OperationState, Outcome
+from acker_protocol.operations import CompletionRecord, EndOn, Fail, Init, OperationState, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +10,8 @@ class TopologyRules:
     """The settings of a topology that the state machine depends on; durations in milliseconds, 0 for none.
 
     ``tracked`` is False for a topology without ackers: its inits are acked at once and no tree is stored.
-    ``root_details``: whether a tree keeps when its last ack came and which component that named.
+    ``root_details``: whether a tree keeps when its last ack came and which component that named. ``end_on`` is what
+    ends a root whose init does not say it.
     """
 
     message_timeout_ms: int = 30_000
@@ -19,15 +20,18 @@ class TopologyRules:
     retention_ms: int = 60_000
     tracked: bool = True
     root_details: bool = True
+    end_on: EndOn = EndOn.FIRST_FAIL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """An unfinished root: early without a spout task, pending with one.
 
-    ``outstanding`` is None if unknown. ``edges`` are the remembered acked edges, each with the time of its ack.
-    ``last_ack_ms`` and ``last_component`` are the time of the last ack and the component that it named, of a tree that
-    ``has_details``. Times are Unix milliseconds.
+    ``outstanding`` is None if unknown. ``edges`` are the remembered edges that ended, each with the time of its ack or
+    fail. ``failure`` is the first fail, ``failures`` the number of edges that failed, and ``has_plain_fail`` says that
+    a fail came without an edge. ``end_on`` is None until the init came. ``last_ack_ms`` and ``last_component`` are the
+    time of the last ack and the component that it named, of a tree that ``has_details``; a fail that ends an edge
+    counts as an ack here. Times are Unix milliseconds.
     """
 
     root_id: int
@@ -41,6 +45,9 @@ class Tree:
     progress_timeout_ms: int = 0
     idle_deadline_ms: int | None = None
     failure: Fail | None = None
+    failures: int = 0
+    has_plain_fail: bool = False
+    end_on: EndOn | None = None
     traceparent: str | None = None
     edges: frozenset[tuple[int, int]] = frozenset()
     has_details: bool = False
@@ -53,6 +60,13 @@ class Tree:
         if self.idle_deadline_ms is None:
             return self.deadline_ms
         return min(self.deadline_ms, self.idle_deadline_ms)
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether a fail ends the tree, whatever edges are left: any, but that of an edge where all have to end."""
+        if self.end_on is EndOn.ALL_ENDED:
+            return self.has_plain_fail
+        return self.failure is not None
 
     def emitted_by(self, init: Init) -> bool:
         """Whether this init is the one that made the tree pending: the same spout task and the same message id."""

@@ -2,14 +2,15 @@
 
 ::
 
-    state \\ operation  Init                       Ack                        Fail           ResetTimeout
-    unknown            pending acked refused      early refused              early refused  unknown
-    early              pending acked failed       early duplicate refused    early          unknown
+    state \\ operation  Init                  Ack                       Fail                      ResetTimeout
+    unknown            pending acked refused early refused             early refused             unknown
+    early              pending acked failed  early duplicate refused   early duplicate refused   unknown
                        refused
-    pending            duplicate conflict         pending acked duplicate    failed         pending
+    pending            duplicate conflict    pending acked failed      failed pending duplicate  pending
+                                             duplicate
     finished           finished, with the outcome, whatever the operation
-    no ackers          acked refused              finished                   finished       finished
-    handler            init                       ack                        fail           reset_timeout
+    no ackers          acked refused         finished                  finished                  finished
+    handler            init                  ack                       fail                      reset_timeout
 
 Each cell has the states that answer an operation (`OperationState`); *refused* is one of `NOT_ADMITTED` and changes
 nothing. A root is unknown (None), early (a `Tree` without spout task: its init has not arrived), pending (a `Tree` with
@@ -24,7 +25,7 @@ the same names in the same order; a stateful property test compares the two. `ap
 
 from dataclasses import replace
 
-from acker_protocol.operations import Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
+from acker_protocol.operations import Ack, CompletionRecord, EndOn, Fail, Init, Operation, OperationState, Outcome
 from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
 
 __all__ = [
@@ -49,6 +50,9 @@ ACKED_TOO_OFTEN_IN_WINDOW = (
 )
 """Reasons of timeouts, of topologies without a dedupe window and with one."""
 
+MAX_FAILURES = 2**32 - 1
+"""Failed edges are counted up to this number."""
+
 _INT32 = range(-(2**31), 2**31)
 _STATES = {
     Outcome.ACKED: OperationState.ACKED,
@@ -72,7 +76,7 @@ def apply_operation(
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
     init may have, ``free_early`` the number of further early roots (0 in a full store), ``free_edges`` the number of
-    further acked edges of the root that are remembered (0 for a pending one in a full store), ``max_reason`` the number
+    further ended edges of the root that are remembered (0 for a pending one in a full store), ``max_reason`` the number
     of characters that an early root keeps of the reason of a fail (0: neither reason nor component); None means no
     limit.
     If the operation has no effect, the returned state equals the given one.
@@ -89,7 +93,7 @@ def apply_operation(
         case Ack():
             return ack(state, operation, now_ms, rules, free_early, free_edges)
         case Fail():
-            return fail(state, kept_failure(state, operation, max_reason), now_ms, rules, free_early)
+            return fail(state, kept_failure(state, operation, max_reason), now_ms, rules, free_early, free_edges)
         case _:  # ResetTimeout
             return reset_timeout(state, now_ms, rules)
 
@@ -131,31 +135,48 @@ def ack(
     if refused := early_refusal(state, free_early):
         return Transition(state=state, operation_state=refused)
     tree = state or new_tree(operation, now_ms, rules)
-    edges = tree.edges
-    # rule: an edge that is remembered as acked is a duplicate
-    if rules.dedupe_window_ms and operation.edge_id is not None:
-        if any(edge == operation.edge_id for edge, _ in edges):
-            return Transition(state=state, operation_state=OperationState.DUPLICATE)
-        # rule: an early root refuses an ack whose edge it has no room to remember
-        if refused := edge_refusal(state, free_edges):
-            return Transition(state=state, operation_state=refused)
-        # rule: a pending root takes the ack of an edge that there is no room to remember
-        if free_edges is None or free_edges > 0:
-            # rule: an edge that is acked is remembered
-            edges |= {(operation.edge_id, now_ms)}
-    # rule: an ack gives its root the whole progress timeout again
-    tree = note_ack(replace(touch_progress_deadline(tree, now_ms), edges=edges), operation, now_ms)
+    # rule: an edge that is remembered is a duplicate
+    if is_ended_before(tree, operation.edge_id):
+        return Transition(state=state, operation_state=OperationState.DUPLICATE)
+    # rule: an early root refuses an ack whose edge it has no room to remember
+    if refused := edge_refusal(state, operation.edge_id, rules, free_edges):
+        return Transition(state=state, operation_state=refused)
+    tree = end_edge(tree, operation, now_ms, rules, free_edges)
     return resolve(xor_in(tree, operation.ack_val, operation.outstanding), now_ms)
 
 
-def fail(state: Tree | None, operation: Fail, now_ms: int, rules: TopologyRules, free_early: int | None) -> Transition:
-    """Fail a pending root; an early one remembers its first failure until its init arrives."""
+def fail(
+    state: Tree | None,
+    operation: Fail,
+    now_ms: int,
+    rules: TopologyRules,
+    free_early: int | None,
+    free_edges: int | None,
+) -> Transition:
+    """Fail a root, or end an edge as failed where all edges have to end; an early root may be of either kind."""
     # rule: a fail begins no tree beyond the bound on early roots
     if refused := early_refusal(state, free_early):
         return Transition(state=state, operation_state=refused)
     tree = state or new_tree(operation, now_ms, rules)
     # rule: the first failure of a root is kept
-    return resolve(replace(tree, failure=tree.failure or operation), now_ms)
+    failed = replace(tree, failure=tree.failure or operation)
+    if operation.ack_val is None:
+        # rule: a plain fail ends a root of either kind
+        return resolve(replace(failed, has_plain_fail=True), now_ms)
+    # rule: any fail ends a root that ends at its first one, whatever became of its edge
+    if tree.end_on is EndOn.FIRST_FAIL:
+        return resolve(failed, now_ms)
+    if is_ended_before(tree, operation.edge_id):
+        # rule: an early root keeps that it was failed, also by the fail of an edge that has ended
+        is_new = tree.end_on is None and tree.failure is None
+        return resolve(failed, now_ms) if is_new else Transition(state=state, operation_state=OperationState.DUPLICATE)
+    # rule: an early root refuses a fail whose edge it has no room to remember
+    if refused := edge_refusal(state, operation.edge_id, rules, free_edges):
+        return Transition(state=state, operation_state=refused)
+    # rule: an edge that failed is counted, whatever its value
+    failed = replace(failed, failures=min(tree.failures + 1, MAX_FAILURES))
+    failed = end_edge(failed, operation, now_ms, rules, free_edges)
+    return resolve(xor_in(failed, operation.ack_val, operation.outstanding), now_ms)
 
 
 def reset_timeout(state: Tree | None, now_ms: int, rules: TopologyRules) -> Transition:
@@ -175,11 +196,12 @@ def resolve(tree: Tree, now_ms: int) -> Transition:
     if tree.spout_task is None:
         return Transition(state=tree, operation_state=OperationState.EARLY)
     # rule: a root that was failed ends failed, whatever its ack val is
-    if tree.failure is not None:
+    if tree.is_failed:
         return finish(tree, Outcome.FAILED, now_ms)
-    # rule: a root is acked when its ack val is zero and no edge is outstanding
+    # rule: a root has ended when its ack val is zero and no edge is outstanding
     if tree.ack_val == 0 and not tree.outstanding:
-        return finish(tree, Outcome.ACKED, now_ms)
+        # rule: a root with failed edges ends failed, and any other acked
+        return finish(tree, Outcome.FAILED if tree.failures else Outcome.ACKED, now_ms)
     # rule: an ack val of zero with edges outstanding is unbalanced
     return Transition(state=tree, operation_state=OperationState.PENDING, unbalanced=tree.ack_val == 0)
 
@@ -187,17 +209,21 @@ def resolve(tree: Tree, now_ms: int) -> Transition:
 def finish(tree: Tree, outcome: Outcome, now_ms: int) -> Transition:
     """End a pending tree with an outcome and its completion."""
     assert tree.spout_task is not None
+    # rule: a root that ended acked or timed out names no failure
+    failure = tree.failure if outcome is Outcome.FAILED else None
     completion = CompletionRecord(
         root_id=tree.root_id,
         spout_task=tree.spout_task,
         outcome=outcome,
         message_id=tree.message_id,
-        reason=tree.failure.reason if tree.failure else None,
-        component=tree.failure.component if tree.failure else None,
+        reason=failure.reason if failure else None,
+        component=failure.component if failure else None,
         # rule: a completion tells the start of its tree
         started_ms=tree.started_ms,
         at_ms=now_ms,
         traceparent=tree.traceparent,
+        # rule: the completion of a root that ends when all have ended tells how many failed
+        failures=tree.failures if tree.end_on is EndOn.ALL_ENDED else None,
     )
     return Transition(
         state=Finished(outcome=outcome, at_ms=now_ms),
@@ -229,13 +255,32 @@ def emit(tree: Tree, operation: Init, now_ms: int, rules: TopologyRules) -> Tree
         message_timeout_ms=operation.message_timeout_ms,
         progress_timeout_ms=progress,
         traceparent=operation.traceparent,
+        # rule: a root ends on what its init says, or else the topology
+        end_on=operation.end_on or rules.end_on,
         # rule: a root has the message timeout of its init, or else the topology's
         deadline_ms=deadline_after(tree, now_ms, operation.message_timeout_ms or rules.message_timeout_ms),
     )
     return xor_in(touch_progress_deadline(tree, now_ms), operation.ack_val, operation.outstanding)
 
 
-def note_ack(tree: Tree, operation: Ack, now_ms: int) -> Tree:
+def is_ended_before(tree: Tree, edge_id: int | None) -> bool:
+    """Whether an edge is remembered as acked or failed."""
+    # rule: an edge is known again by its name
+    return any(edge == edge_id for edge, _ in tree.edges)
+
+
+def end_edge(tree: Tree, operation: Ack | Fail, now_ms: int, rules: TopologyRules, free_edges: int | None) -> Tree:
+    """Remember an edge that ended, if it is named and there is room, and move the idle deadline."""
+    # rule: an ack gives its root the whole progress timeout again
+    tree = note_ack(touch_progress_deadline(tree, now_ms), operation, now_ms)
+    # rule: a pending root takes the ack of an edge that there is no room to remember
+    if not rules.dedupe_window_ms or operation.edge_id is None or (free_edges is not None and free_edges <= 0):
+        return tree
+    # rule: an edge that ended is remembered
+    return replace(tree, edges=tree.edges | {(operation.edge_id, now_ms)})
+
+
+def note_ack(tree: Tree, operation: Ack | Fail, now_ms: int) -> Tree:
     """Keep of an ack when it came and which component it named, in a tree with details: data that decides nothing."""
     if not tree.has_details:
         return tree
@@ -287,8 +332,13 @@ def early_refusal(state: Tree | None, free_early: int | None) -> OperationState 
     return OperationState.STORE_FULL if state is None and free_early is not None and free_early <= 0 else None
 
 
-def edge_refusal(state: Tree | None, free_edges: int | None) -> OperationState | None:
-    """Return the state that refuses an ack of an early root whose edge would be remembered beyond the bound."""
+def edge_refusal(
+    state: Tree | None, edge_id: int | None, rules: TopologyRules, free_edges: int | None
+) -> OperationState | None:
+    """Return the state that refuses to end an edge of an early root that would be remembered beyond the bound."""
+    # rule: an edge that is not to be remembered needs no room
+    if not rules.dedupe_window_ms or edge_id is None:
+        return None
     # rule: only a root that is early already is refused for its edges
     if state is None or state.spout_task is not None:
         return None
@@ -303,7 +353,7 @@ def kept_failure(state: Tree | None, operation: Fail, max_reason: int | None) ->
         return operation
     # rule: an early root without room keeps that it failed, and no more
     if max_reason == 0:
-        return Fail(root_id=operation.root_id)
+        return replace(operation, reason=None, component=None)
     # rule: an early root with little room keeps the beginning of a reason
     return replace(operation, reason=operation.reason and operation.reason[:max_reason])
 

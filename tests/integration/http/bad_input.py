@@ -182,6 +182,7 @@ DOCUMENTS = {
     "a retention of 999 ms": topology(retention_ms=999),
     "a retention of two days": topology(retention_ms=2 * 86_400_000),
     "root details of a number": topology(root_details=1),
+    "an end of roots that is unknown": topology(end_on="all"),
     "a share above one": topology(trace=1.5),
     "a share as text": topology(trace="0.5"),
     "an unknown setting": topology(retention=5),

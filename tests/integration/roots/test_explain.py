@@ -103,6 +103,16 @@ async def test_edges_that_were_open_when_the_root_failed_are_failed(call: Caller
     assert (await tree(call))["outcome"] == "failed"
 
 
+async def test_an_edge_that_failed_is_failed_while_others_are_open(call: Caller) -> None:
+    failed = fail(R, edge_id=format_id(1), children=[format_id(3)], reason="no", component="split")
+    await call.states(init(R, 1, 2, trace=True, end_on="all_ended"), failed)
+    assert await edges(call) == {1: (None, "orders", "failed"), 2: (None, "orders", "open"), 3: (1, "split", "open")}
+    shown = await tree(call)
+    assert (shown["truncated"], shown["last_component"], shown["outstanding"]) == (False, "split", 2)
+    assert await call.states(ack(R, 2), ack(R, 3)) == ["pending", "failed"]
+    assert [state for *_, state in (await edges(call)).values()] == ["failed", "acked", "acked"]
+
+
 async def test_edges_of_a_root_that_timed_out_are_open(call: Caller, parts: Components) -> None:
     await call.post(init(R, 1, trace=True, message_timeout_ms=100))
     topology = await parts.registry.get("default")

@@ -22,6 +22,7 @@ DEFAULTS = {
     "retention_ms": 60_000,
     "root_details": True,
     "trace": 0,
+    "end_on": "first_fail",
 }
 OTHERS = {
     "ackers": 2,
@@ -33,6 +34,7 @@ OTHERS = {
     "retention_ms": 2_000,
     "root_details": False,
     "trace": 0.001,
+    "end_on": "all_ended",
 }
 GIVEN = {name: value for name, value in OTHERS.items() if name != "dedupe_automatic"}
 NEW = "/v1/topologies/new"

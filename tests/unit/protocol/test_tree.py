@@ -8,6 +8,7 @@ from acker_protocol.ids import fold
 from acker_protocol.operations import (
     Ack,
     CompletionRecord,
+    EndOn,
     Fail,
     Init,
     Operation,
@@ -230,6 +231,7 @@ def test_an_init_begins_a_pending_tree() -> None:
         spout_task="orders",
         message_id="42",
         has_details=True,
+        end_on=EndOn.FIRST_FAIL,
     )
 
 

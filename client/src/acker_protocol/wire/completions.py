@@ -9,7 +9,8 @@ from acker_protocol.operations import CompletionRecord, Outcome
 def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict[str, Any]:
     """Write a completion as its spout task gets it; its id depends on the topology's incarnation.
 
-    ``traceparent`` is left out where the init had none; what says where a root hung, of all but timeouts.
+    ``traceparent`` is left out where the init had none, ``failures`` where the root ends at its first fail, and what
+    says where a root hung of all but timeouts.
     """
     document: dict[str, Any] = {
         "id": completion_id(
@@ -28,6 +29,8 @@ def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict
     }
     if completion.traceparent is not None:
         document["traceparent"] = completion.traceparent
+    if completion.failures is not None:
+        document["failures"] = completion.failures
     # rule: a timeout is written with where its root hung
     if completion.outcome is Outcome.TIMED_OUT:
         document |= {

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.ids import fold, parse_ack_val, parse_id
+from acker_protocol.operations import EndOn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -164,6 +165,13 @@ def boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")  # noqa: TRY004
     return value
+
+
+def end_on(value: Any) -> EndOn:
+    """Check what ends a root."""
+    if value not in tuple(EndOn):
+        raise ValueError(f"must be {' or '.join(map(repr, map(str, EndOn)))}")
+    return EndOn(value)
 
 
 def share(value: Any) -> float:

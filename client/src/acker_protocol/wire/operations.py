@@ -17,6 +17,13 @@ CONTENT_TYPE = "application/json"
 
 _timeout = fields.integer(fields.TIMEOUT_MS)
 _COMMON: "Checks" = {"root_id": fields.identity, "component": fields.name}
+_ENDED: "Checks" = {
+    "edge_id": fields.identity,
+    "children": fields.edges,
+    "ack_val": fields.ack_val,
+    "outstanding": fields.integer(fields.OUTSTANDING),
+}
+"""The fields of an edge that ended."""
 _CHECKS: "dict[str, Checks]" = {
     "init": _COMMON
     | {
@@ -29,15 +36,10 @@ _CHECKS: "dict[str, Checks]" = {
         "progress_timeout_ms": fields.allow_zero(_timeout),
         "trace": fields.boolean,
         "traceparent": fields.traceparent,
+        "end_on": fields.end_on,
     },
-    "ack": _COMMON
-    | {
-        "edge_id": fields.identity,
-        "children": fields.edges,
-        "ack_val": fields.ack_val,
-        "outstanding": fields.integer(fields.OUTSTANDING),
-    },
-    "fail": _COMMON | {"reason": fields.reason},
+    "ack": _COMMON | _ENDED,
+    "fail": _COMMON | _ENDED | {"reason": fields.reason},
     "reset-timeout": _COMMON,
 }
 VERBS = tuple(_CHECKS)
@@ -66,9 +68,9 @@ def decode_operation(verb: str, document: dict[str, Any]) -> Operation:
         case "init":
             return _init(values)
         case "ack":
-            return _ack(values)
+            return Ack(**_ended_edge(values, "an ack"))
         case "fail":
-            return Fail(**values)
+            return Fail(**_ended_edge(values, "a fail") if values.keys() & _ENDED else values)
         case _:  # reset-timeout
             return ResetTimeout(**values)
 
@@ -146,13 +148,14 @@ def _init(values: dict[str, Any]) -> Init:
     return Init(ack_val=fold(edges), outstanding=len(edges), edges=edges, **values)
 
 
-def _ack(values: dict[str, Any]) -> Ack:
+def _ended_edge(values: dict[str, Any], verb: str) -> dict[str, Any]:
+    """Return the fields of an ack, or of a fail that ends an edge, with the ack val and the count of what it names."""
     if "ack_val" in values:
         if "children" in values:
-            raise InvalidRequest("an ack takes either children or ack_val")
-        return Ack(**values)
+            raise InvalidRequest(f"{verb} takes either children or ack_val")
+        return values
     if "edge_id" not in values:
-        raise InvalidRequest("an ack takes either edge_id or ack_val")
+        raise InvalidRequest(f"{verb} takes either edge_id or ack_val")
     _check_no_outstanding(values)
     children = values.pop("children", ())
     edges = (values["edge_id"], *children)
@@ -160,7 +163,7 @@ def _ack(values: dict[str, Any]) -> Ack:
         fields.check_distinct(edges)
     except ValueError as error:
         raise InvalidRequest(f"edge_id and children {error}") from None
-    return Ack(ack_val=fold(edges), outstanding=len(children) - 1, children=children, **values)
+    return values | {"ack_val": fold(edges), "outstanding": len(children) - 1, "children": children}
 
 
 def _check_no_outstanding(values: dict[str, Any]) -> None:
@@ -171,9 +174,9 @@ def _check_no_outstanding(values: dict[str, Any]) -> None:
 def _ids(operation: Operation) -> dict[str, Any]:
     ids: dict[str, Any] = {"root_id": format_id(operation.root_id)}
     names = names_of(operation)
-    if isinstance(operation, Init | Ack) and names is None:
+    if isinstance(operation, Init | Ack | Fail) and names is None and operation.ack_val is not None:
         ids["ack_val"] = format_id(operation.ack_val)
-    if isinstance(operation, Ack) and operation.edge_id is not None:
+    if isinstance(operation, Ack | Fail) and operation.edge_id is not None:
         ids["edge_id"] = format_id(operation.edge_id)
     if names is not None:
         ids["edges" if isinstance(operation, Init) else "children"] = [format_id(name) for name in names]
@@ -181,9 +184,9 @@ def _ids(operation: Operation) -> dict[str, Any]:
 
 
 def names_of(operation: Operation) -> tuple[int, ...] | None:
-    """Return the edges of an init or the children of an ack, where these are named."""
+    """Return the edges of an init or the children of an ack or a fail, where these are named."""
     match operation:
-        case Init(edges=names) | Ack(children=names):
+        case Init(edges=names) | Ack(children=names) | Fail(children=names):
             return names
         case _:
             return None
@@ -191,7 +194,7 @@ def names_of(operation: Operation) -> tuple[int, ...] | None:
 
 _OPTIONAL = (
     *("outstanding", "message_id", "message_timeout_ms", "progress_timeout_ms", "reason", "component"),
-    "traceparent",
+    *("traceparent", "end_on"),
 )
 
 

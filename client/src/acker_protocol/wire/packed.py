@@ -6,9 +6,11 @@ bytes, four bytes each, and the strings themselves in UTF-8, one after the other
 
 A record has every field of the compact forms but ``traceparent``; a field that the operation lacks or leaves out is
 zero. Zero is a value of its own in two fields only, so two flags say that these are given. A record points to a string
-by its number, counted from 1. ``text`` is the message id of an init, the reason of a fail. Flag 4 traces the root of an
-init. With flag 8 a string names the edges of an init or the children of an ack, 16 hex digits each: an init points to
-it by ``edge_id``, an ack by ``text``.
+by its number, counted from 1. ``text`` is the message id of an init; a fail points to its reason by ``spout_task``.
+Flag 4 traces the root of an init. With flag 8 a string names the edges of an init or the children of an ack or a fail,
+16 hex digits each: an init points to it by ``edge_id``, the others by ``text``. With flag 16 the root of an init ends
+when all of its edges have ended, with flag 32 at its first fail. With flag 16 a fail ends an edge, and has the fields
+of an ack.
 
 Records may share strings, so a small body can hold a large batch: `unpacked_size` says how large.
 """
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import InvalidRequest, TooLarge
 from acker_protocol.ids import format_id
-from acker_protocol.operations import Ack, Fail, Init, Operation
+from acker_protocol.operations import Ack, EndOn, Fail, Init, Operation
 from acker_protocol.wire.edge_names import check_names, read_names, write_names
 from acker_protocol.wire.operations import VERBS, decode_operation
 
@@ -30,12 +32,17 @@ if TYPE_CHECKING:
     Table = Sequence[str]
 
 CONTENT_TYPE = "application/vnd.acker.packed"
-MAGIC, VERSION = b"ACKP", 1
+MAGIC, VERSION = b"ACKP", 2
 HEADER = struct.Struct(">4sIII")
 RECORD = struct.Struct(">HHiQQQIIIII")
 """op, flags, outstanding, root id, ack val, edge id, two timeouts, numbers of: spout task, text, component."""
 LENGTH_BYTES = 4
 OUTSTANDING_GIVEN, PROGRESS_GIVEN, TRACED, NAMED = 1, 2, 4, 8
+ALL_ENDED, FIRST_FAIL = 16, 32
+"""Flags of an init: what ends its root."""
+ENDS_EDGE = 16
+"""The flag of a fail that ends an edge."""
+FORMS = ALL_ENDED + FIRST_FAIL
 INIT, ACK, FAIL, RESET_TIMEOUT = range(1, 5)
 POINTERS = 4
 """The number of strings that a record can point to: an init to its edges, spout task, message id and component."""
@@ -47,10 +54,15 @@ _FIELDS = (
     *("spout_task", "text", "component"),
 )
 FIELDS = len(_FIELDS)
-_TEXTS = {INIT: "message_id", FAIL: "reason"}
-_COPIED = struct.Struct(">HH20xQ12xII")
-"""The op, the flags and the numbers of strings that are stored once for each record: names of an init, text, component.
+END_ON_FLAGS = {EndOn.ALL_ENDED: ALL_ENDED, EndOn.FIRST_FAIL: FIRST_FAIL}
+_END_ON = {flag: end_on for end_on, flag in END_ON_FLAGS.items()}
+_TEXTS = {(INIT, "text"): "message_id", (FAIL, "spout_task"): "reason"}
+_COPIED = struct.Struct(">HH20xQ8xIII")
+"""The op, the flags and the numbers of strings that are stored once for each record: names of an init, reason of a
+fail, text, component.
 """
+_FORMS = {INIT: (0, ALL_ENDED, FIRST_FAIL), ACK: (0,), FAIL: (0, ENDS_EDGE), RESET_TIMEOUT: (0,)}
+"""The forms that each op has."""
 GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GIVEN))
 
 
@@ -103,9 +115,8 @@ class PackedWriter:
                 )
             case Init():
                 self._add_init(operation)
-            case Fail(root_id=root_id, reason=reason):
-                text, component = self._number(reason), self._number(operation.component)
-                self._values += (FAIL, 0, 0, root_id, 0, 0, 0, 0, 0, text, component)
+            case Fail():
+                self._add_fail(operation)
             case _:
                 component = self._number(operation.component)
                 self._values += (RESET_TIMEOUT, 0, 0, operation.root_id, 0, 0, 0, 0, 0, 0, component)
@@ -130,9 +141,18 @@ class PackedWriter:
         flags = (outstanding is not None) * OUTSTANDING_GIVEN + (progress_ms is not None) * PROGRESS_GIVEN
         names = self._number(write_names(init.edges)) if init.edges and len(init.edges) > 1 else 0
         flags += bool(init.trace) * TRACED + (names != 0) * NAMED
+        flags += END_ON_FLAGS[init.end_on] if init.end_on else 0
         self._values += (INIT, flags, outstanding or 0, init.root_id, init.ack_val, names)
         self._values += (init.message_timeout_ms or 0, progress_ms or 0)
         self._values += (self._number(init.spout_task), self._number(init.message_id), self._number(init.component))
+
+    def _add_fail(self, fail: Fail) -> None:
+        ack_val, outstanding, children = fail.ack_val, fail.outstanding, fail.children
+        flags = (ack_val is not None) * ENDS_EDGE + (outstanding is not None) * OUTSTANDING_GIVEN
+        names = self._number(write_names(children)) if children and len(children) > 1 else 0
+        flags += (names != 0) * NAMED
+        self._values += (FAIL, flags, outstanding or 0, fail.root_id, ack_val or 0, fail.edge_id or 0, 0, 0)
+        self._values += (self._number(fail.reason), names, self._number(fail.component))
 
     def _number(self, string: str | None) -> int:
         return 0 if string is None else self._numbers.setdefault(string, len(self._numbers) + 1)
@@ -172,7 +192,7 @@ def read_header(body: bytes, *, max_operations: int) -> tuple[int, int]:
 
 
 def unpacked_size(body: bytes) -> int:
-    """Compute the bytes of a batch in which every record has a copy of its text and component.
+    """Compute the bytes of a batch in which every record has a copy of its texts and component.
 
     The spout task does not count, for a number takes its place. ``body`` is one that `read_header` takes; a pointer
     beyond the table counts as none.
@@ -181,8 +201,12 @@ def unpacked_size(body: bytes) -> int:
     end = HEADER.size + operations * RECORD.size
     lengths = (0, *struct.unpack_from(f">{strings}I", body, end))
     size: int = end
-    for op, flags, names, text, component in _COPIED.iter_unpack(body[HEADER.size : end]):
-        pointers = (names, text, component) if op == INIT and flags & NAMED else (text, component)
+    for op, flags, names, reason, text, component in _COPIED.iter_unpack(body[HEADER.size : end]):
+        pointers = [text, component]
+        if op == INIT and flags & NAMED:
+            pointers.append(names)
+        elif op == FAIL:
+            pointers.append(reason)
         size += sum(lengths[pointer] for pointer in pointers if pointer <= strings)
     return size
 
@@ -238,12 +262,18 @@ def _decode_one(index: int, record: tuple[int, ...], strings: "Table") -> Operat
 
 
 def _check_flags(op: int, flags: int) -> None:
-    if flags > OUTSTANDING_GIVEN + PROGRESS_GIVEN + TRACED + NAMED:
-        raise InvalidRequest("flags must not hold other bits than 1, 2, 4 and 8")
+    if flags > OUTSTANDING_GIVEN + PROGRESS_GIVEN + TRACED + NAMED + FORMS:
+        raise InvalidRequest("flags must not hold other bits than 1, 2, 4, 8, 16 and 32")
     if flags & TRACED and op != INIT:
         raise InvalidRequest("flag 4 is for an init: it traces the root")
-    if flags & NAMED and (op not in (INIT, ACK) or not flags & OUTSTANDING_GIVEN):
-        raise InvalidRequest("flag 8 is for an init or an ack with outstanding: it names the edges")
+    if flags & NAMED and (op == RESET_TIMEOUT or not flags & OUTSTANDING_GIVEN):
+        raise InvalidRequest("flag 8 is for an init, an ack or a fail with outstanding: it names the edges")
+    if op == FAIL and flags and not flags & ENDS_EDGE:
+        raise InvalidRequest("a fail has other flags only with flag 16: it ends an edge")
+    if flags & FORMS not in _FORMS[op]:
+        raise InvalidRequest(
+            "flags 16 and 32 are for an init, not both: what ends it; flag 16 also for a fail of an edge"
+        )
 
 
 def _take_names(op: int, fields: dict[str, int], strings: "Table") -> tuple[int, ...]:
@@ -258,9 +288,9 @@ def _with_names(operation: "Operation", names: tuple[int, ...]) -> "Operation":
     if isinstance(operation, Init):
         check_names(names, acked=None, ack_val=operation.ack_val, outstanding=operation.outstanding)
         return replace(operation, edges=names)
-    assert isinstance(operation, Ack)
-    if operation.edge_id is None:
-        raise InvalidRequest("an ack that names its children needs its edge id")
+    assert isinstance(operation, Ack | Fail)
+    if operation.edge_id is None or operation.ack_val is None:
+        raise InvalidRequest("an ack or a fail that names its children needs its edge id")
     check_names(names, acked=operation.edge_id, ack_val=operation.ack_val, outstanding=operation.outstanding)
     return replace(operation, children=names)
 
@@ -268,17 +298,21 @@ def _with_names(operation: "Operation", names: tuple[int, ...]) -> "Operation":
 def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> dict[str, Any]:
     """Return the fields of a record as in JSON. A zero is left out, unless it is marked as given."""
     given = {name for name, flag in GIVEN if flags & flag}
-    if op in (INIT, ACK):
+    if op in (INIT, ACK) or flags & FORMS:
         given.add("ack_val")
-    for name, _ in GIVEN:
+    flagged = [name for name, _ in GIVEN] if op != FAIL or flags else ["outstanding", "ack_val", "edge_id"]
+    for name in flagged:
         if fields[name] and name not in given:
             raise InvalidRequest(f"{name} must be 0 without its flag")
     present = {name: value for name, value in fields.items() if value or name in given}
     document = {name: _READ.get(name, _number)(value, strings) for name, value in present.items()}
-    if "text" in document and op in _TEXTS:
-        document[_TEXTS[op]] = document.pop("text")
+    for field in ("text", "spout_task"):
+        if field in document and (op, field) in _TEXTS:
+            document[_TEXTS[op, field]] = document.pop(field)
     if flags & TRACED:
         document["trace"] = True
+    if op == INIT and flags & FORMS:
+        document["end_on"] = _END_ON[flags & FORMS]
     return {"root_id": format_id(0)} | document
 
 

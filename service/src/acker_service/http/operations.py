@@ -237,7 +237,7 @@ class Operations:
         operations = decoding.decode(
             request.content_type, body, max_operations=self._max_batch, max_bytes=self.max_body_bytes
         )
-        if operations.contains(Init):
+        if operations.has_inits:
             authorize(request.key, Scope.SPOUT, request.address.topology)
         if request.key.rate is not None:
             self._state.rates.take_operations(request.key, len(operations))

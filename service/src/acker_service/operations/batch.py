@@ -54,9 +54,15 @@ class OperationBatch(ABC):
     def spout_tasks_of(self, inits: Iterable[int]) -> Set[str]:
         """The spout tasks that the inits of these indexes name."""
 
+    @property
     @abstractmethod
-    def contains(self, kind: type[Init] | type[Ack]) -> bool:
-        """Return whether any operation is of this kind."""
+    def has_inits(self) -> bool:
+        """Whether any operation is an init."""
+
+    @property
+    @abstractmethod
+    def ends_edges(self) -> bool:
+        """Whether any operation is an ack, or a fail that ends an edge: repeated it undoes itself."""
 
     @abstractmethod
     def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:
@@ -117,9 +123,15 @@ class SingleOperation(OperationBatch):
         """The spout tasks that the inits of these indexes name."""
         return self.spout_tasks if any(True for _ in inits) else set()
 
-    def contains(self, kind: type[Init] | type[Ack]) -> bool:
-        """Return whether any operation is of this kind."""
-        return isinstance(self.operation, kind)
+    @property
+    def has_inits(self) -> bool:
+        """Whether any operation is an init."""
+        return isinstance(self.operation, Init)
+
+    @property
+    def ends_edges(self) -> bool:
+        """Whether any operation is an ack, or a fail that ends an edge."""
+        return isinstance(self.operation, Ack) or (isinstance(self.operation, Fail) and not self.operation.is_plain)
 
     def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:  # noqa: ARG002 - there is one order
         """Divide the batch among the shards."""

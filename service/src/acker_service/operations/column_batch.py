@@ -32,7 +32,9 @@ RECORDS = np.dtype(
         ("component", ">u4"),
     ]
 )
-"""The records of the packed form (`acker_protocol.wire.packed`), as one structured array."""
+"""The records of the packed form (`acker_protocol.wire.packed`), as one structured array; the reason of a fail is its
+``text``.
+"""
 
 RAW_RECORD = np.dtype(f"V{RECORDS.itemsize}")
 """A record as plain bytes: many are copied fifteen times faster than field by field."""
@@ -100,9 +102,18 @@ class ColumnBatch(OperationBatch):
         numbers: list[int] = np.flatnonzero(is_used).tolist()
         return numbers
 
-    def contains(self, kind: type[Init] | type[Ack]) -> bool:
-        """Return whether any operation is of this kind."""
-        return self._counts[_OPS[kind]] > 0
+    @property
+    def has_inits(self) -> bool:
+        """Whether any operation is an init."""
+        return self._counts[packed.INIT] > 0
+
+    @property
+    def ends_edges(self) -> bool:
+        """Whether any operation is an ack, or a fail that ends an edge."""
+        if self._counts[packed.ACK] > 0 or not self._counts[packed.FAIL]:
+            return self._counts[packed.ACK] > 0
+        fails = self.records["flags"][self.records["op"] == packed.FAIL]
+        return bool((fails & packed.ENDS_EDGE).any())
 
     def split(self, layout: Layout, *, capped: bool) -> list[ShardPart]:
         """Divide the batch among the shards."""
@@ -138,7 +149,7 @@ class ColumnBatch(OperationBatch):
 
     def first_timeout_over(self, window_ms: int) -> int | None:
         """Return the index of the first init whose message timeout exceeds a dedupe window."""
-        if not window_ms or not self.contains(Init):
+        if not window_ms or not self.has_inits:
             return None
         return next(iter(np.flatnonzero(self.records["message_timeout_ms"] > window_ms).tolist()), None)
 
@@ -161,7 +172,7 @@ class ColumnBatch(OperationBatch):
     @cached_property
     def _names_by_number(self) -> dict[int, str]:
         """The spout tasks that the inits name, by the numbers of their strings, of which some may be equal."""
-        numbers = self.used_strings("spout_task") if self.contains(Init) else []
+        numbers = self.used_strings("spout_task") if self.has_inits else []
         return {number: self.strings[number - 1] for number in numbers}
 
     def _indexes(self, spout_indexes: Mapping[str, int]) -> NDArray[np.uint32] | int:

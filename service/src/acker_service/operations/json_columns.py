@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from acker_protocol.operations import EndOn
 from acker_protocol.wire import packed
 from acker_protocol.wire.fields import OUTSTANDING, TIMEOUT_MS, traceparent
 from numpy.typing import NDArray
@@ -40,16 +41,21 @@ class _Init(_Operation, tag="init"):
     progress_timeout_ms: int | None = None
     trace: bool | None = None
     traceparent: str | None = None
+    end_on: EndOn | None = None
 
 
-class _Ack(_Operation, tag="ack"):
+class _EndedEdge(_Operation):
     edge_id: _Id | None = None
     children: list[_Id] | None = None
     ack_val: _Id | None = None
     outstanding: int | None = None
 
 
-class _Fail(_Operation, tag="fail"):
+class _Ack(_EndedEdge, tag="ack"):
+    pass
+
+
+class _Fail(_EndedEdge, tag="fail"):
     reason: str | None = None
 
 
@@ -136,7 +142,7 @@ def _fill_inits(columns: _Columns, records: _Records, rows: Sequence[int], inits
 
 
 def _have_rare_fields(inits: Sequence[_Init]) -> bool:
-    """Return whether any init has a timeout of its own or a trace: most batches have none, and one pass says so."""
+    """Return whether any init has a timeout, a trace or an end of its own: most have none, and one pass says so."""
     rare = [
         True
         for init in inits
@@ -144,6 +150,7 @@ def _have_rare_fields(inits: Sequence[_Init]) -> bool:
         or init.progress_timeout_ms is not None
         or init.trace is not None
         or init.traceparent is not None
+        or init.end_on is not None
     ]
     return bool(rare)
 
@@ -156,9 +163,11 @@ def _fill_rare_fields(columns: _Columns, records: _Records, rows: Sequence[int],
     columns.traced += [row for row, is_traced in _with_rows(rows, [init.trace for init in inits]) if is_traced]
     for row, own_traceparent in _with_rows(rows, [init.traceparent for init in inits]):
         columns.traceparents[row] = encode_traceparent(traceparent(own_traceparent))
+    forms = [packed.END_ON_FLAGS[init.end_on] if init.end_on else 0 for init in inits]
+    records["flags"] |= np.array(forms, np.uint16)
 
 
-def _fill_acks(columns: _Columns, records: _Records, rows: Sequence[int], acks: Sequence[_Ack]) -> None:
+def _fill_acks(columns: _Columns, records: _Records, rows: Sequence[int], acks: Sequence[_EndedEdge]) -> None:
     edges, children = [ack.edge_id for ack in acks], [ack.children for ack in acks]
     ack_vals = [ack.ack_val for ack in acks]
     where = _put_ids(records, "edge_id", edges)
@@ -179,8 +188,20 @@ def _fill_acks(columns: _Columns, records: _Records, rows: Sequence[int], acks: 
     columns.names |= encode_lists(_with_rows(rows, children))
 
 
-def _fill_fails(columns: _Columns, records: _Records, _: Sequence[int], fails: Sequence[_Fail]) -> None:
+def _fill_fails(columns: _Columns, records: _Records, rows: Sequence[int], fails: Sequence[_Fail]) -> None:
     columns.put_texts(records, [fail.reason for fail in fails])
+    ended = [place for place, fail in enumerate(fails) if _ends_edge(fail)]
+    if ended:
+        edges = np.zeros(len(ended), RECORDS)
+        _fill_acks(columns, edges, [rows[place] for place in ended], [fails[place] for place in ended])
+        for field in ("ack_val", "outstanding", "edge_id"):
+            records[field][ended] = edges[field]
+        records["flags"][ended] = edges["flags"] | np.uint16(packed.ENDS_EDGE)
+
+
+def _ends_edge(fail: _Fail) -> bool:
+    given = (fail.edge_id, fail.children, fail.ack_val, fail.outstanding)
+    return any(value is not None for value in given)
 
 
 def _fill_nothing(*_: object) -> None:

@@ -5,12 +5,18 @@ from typing import Any
 import numpy as np
 from acker_protocol.wire.packed import (
     ACK,
+    ALL_ENDED,
+    ENDS_EDGE,
     FAIL,
+    FIRST_FAIL,
+    FORMS,
     GIVEN,
     HEADER,
     INIT,
     LENGTH_BYTES,
     NAMED,
+    OUTSTANDING_GIVEN,
+    PROGRESS_GIVEN,
     RESET_TIMEOUT,
     check_unpacked_size,
     read_header,
@@ -22,14 +28,19 @@ from acker_service.operations.trace_fields import take_trace_fields
 from acker_service.redis.column_codec import EncodedStrings
 
 _WORD = 4
-_FLAGS = 4
-"""Flags are below this; each says that a number is given which otherwise has to be zero."""
+_FLAGS = FORMS + OUTSTANDING_GIVEN + PROGRESS_GIVEN + 1
+"""Flags are below this: two say that a number is given which otherwise has to be zero, the others are forms."""
 
 _ANY = {"op", "root_id", "component"}
 _OWN = {
-    **{(INIT, flags): _ANY | {"ack_val", "message_timeout_ms", "spout_task", "text"} for flags in range(_FLAGS)},
+    **{
+        (INIT, form + flags): _ANY | {"ack_val", "message_timeout_ms", "spout_task", "text"}
+        for form in (0, ALL_ENDED, FIRST_FAIL)
+        for flags in range(4)
+    },
     **{(ACK, flags): _ANY | {"ack_val", "edge_id"} for flags in range(2)},
-    (FAIL, 0): _ANY | {"text"},
+    (FAIL, 0): _ANY | {"spout_task"},
+    **{(FAIL, ENDS_EDGE + flags): _ANY | {"spout_task", "ack_val", "edge_id"} for flags in range(2)},
     (RESET_TIMEOUT, 0): _ANY,
 }
 """The fields that may be other than zero, by op and flags, besides those of the flags themselves."""
@@ -51,17 +62,18 @@ def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
     _check_characters(strings)
     records, trace_fields = take_trace_fields(records, strings)
     _check_fields(records, strings=count)
-    batch = ColumnBatch(records, strings, trace_fields)
+    batch = ColumnBatch(_with_reasons(records), strings, trace_fields)
     batch.check()
     return batch
 
 
 def _copied_bytes(records: NDArray[np.void], lengths: NDArray[Any]) -> int:
-    """Compute the bytes of the texts, components and names of all records, each as often as records point to it.
+    """Compute the bytes of the texts, reasons, components and names of all records, as often as records point to them.
 
     ``lengths`` are those of the strings by their numbers; that of number 0, which is none, is zero.
     """
     columns = [records["text"], records["component"]]
+    columns.append(records["spout_task"][records["op"] == FAIL])
     names_edges = records["flags"] & NAMED != 0
     if names_edges.any():
         columns.append(records["edge_id"][names_edges & (records["op"] == INIT)])
@@ -71,6 +83,16 @@ def _copied_bytes(records: NDArray[np.void], lengths: NDArray[Any]) -> int:
             raise ValueError("a string is not in the table")
         total += int(lengths[pointers].sum())
     return total
+
+
+def _with_reasons(records: NDArray[np.void]) -> NDArray[np.void]:
+    """Return packed records with the reasons of fails where other operations have their text."""
+    fails = records["op"] == FAIL
+    if not fails.any():
+        return records
+    moved = records.copy()
+    moved["text"][fails], moved["spout_task"][fails] = records["spout_task"][fails], 0
+    return moved
 
 
 def _zeros() -> NDArray[np.uint32]:

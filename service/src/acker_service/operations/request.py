@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from acker_protocol.errors import ServiceError, StoreUnavailable
-from acker_protocol.operations import REFUSED, Ack, Init, Operation, OperationState
+from acker_protocol.operations import REFUSED, Init, Operation, OperationState
 from acker_protocol.wire.operations import names_of
 
 from acker_service.operations.batch import OperationBatch, ShardPart, SingleOperation
@@ -24,8 +24,8 @@ class ApplyRequest:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the request may be sent again when its result is unknown: it has a key, or no ack."""
-        return self.key is not None or not self.operations.contains(Ack)
+        """Whether the request may be sent again when its result is unknown: it has a key, or ends no edge."""
+        return self.key is not None or not self.operations.ends_edges
 
     def result_unknown(self, error: ServiceError) -> StoreUnavailable:
         """Make the error of a request that may have been applied; says whether it may be sent again."""

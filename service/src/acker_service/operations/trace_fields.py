@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from acker_protocol.errors import InvalidRequest
 from acker_protocol.wire.edge_names import check_names, read_names
-from acker_protocol.wire.packed import ACK, INIT, NAMED, OUTSTANDING_GIVEN, TRACED
+from acker_protocol.wire.packed import ACK, FAIL, INIT, NAMED, OUTSTANDING_GIVEN, TRACED
 from numpy.typing import NDArray
 
 from acker_service.redis.codec import encode_names
 from acker_service.redis.column_codec import NO_TRACE_FIELDS, TraceFields
 
-_POINTERS = {INIT: "edge_id", ACK: "text"}
+_POINTERS = {INIT: "edge_id", ACK: "text", FAIL: "text"}
 """The field by which a record points to the names of edges."""
 
 
@@ -39,7 +39,7 @@ def take_trace_fields(records: NDArray[np.void], strings: Sequence[str]) -> tupl
             traced.append(row)
         if own & NAMED:
             if op not in _POINTERS or not own & OUTSTANDING_GIVEN:
-                raise ValueError("only an init or an ack with outstanding names edges")
+                raise ValueError("only an init, an ack or a fail with outstanding names edges")
             encoded = _read(records[row], op, strings)
             names |= {row: encoded} if encoded else {}
             taken[_POINTERS[op]][row] = 0
@@ -50,10 +50,10 @@ def take_trace_fields(records: NDArray[np.void], strings: Sequence[str]) -> tupl
 def _read(record: Any, op: int, strings: Sequence[str]) -> bytes:
     """Read and check the names that a record points to, and encode them for Redis."""
     number, edge_id = int(record[_POINTERS[op]]), int(record["edge_id"])
-    if number > len(strings) or (op == ACK and not edge_id):
-        raise ValueError("a string is not in the table, or an ack that names its children has no edge id")
+    if number > len(strings) or (op != INIT and not edge_id):
+        raise ValueError("a string is not in the table, or what names its children has no edge id")
     text = strings[number - 1] if number else ""
-    acked = edge_id if op == ACK else None
+    acked = None if op == INIT else edge_id
     try:
         check_names(
             read_names(text), acked=acked, ack_val=int(record["ack_val"]), outstanding=int(record["outstanding"])

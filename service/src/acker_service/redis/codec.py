@@ -20,7 +20,6 @@ from acker_protocol.operations import (
     Operation,
     OperationState,
     Outcome,
-    ResetTimeout,
 )
 from acker_protocol.wire import packed
 from acker_protocol.wire.operations import names_of
@@ -180,20 +179,11 @@ def encode_operation(
     because its sample is below ``trace_threshold``. A fingerprint leaves that out, for the share of traced roots may
     change.
     """
-    ack_val, spout_index, flags, extras = 0, 0, 0, b""
-    outstanding: int | None = 0
-    text: str | None = None
-    match operation:
-        case Init():
-            op, ack_val, outstanding = packed.INIT, operation.ack_val, operation.outstanding
-            spout_index, text = index_of(operation.spout_task), operation.message_id
-            flags, extras = _encode_timeouts(operation)
-        case Ack():
-            op, ack_val, outstanding = packed.ACK, operation.ack_val, operation.outstanding
-        case Fail():
-            op, text = packed.FAIL, operation.reason
-        case ResetTimeout():
-            op = packed.RESET_TIMEOUT
+    op, ack_val, outstanding, text = _kind_and_sums(operation)
+    spout_index, flags, extras = 0, 0, b""
+    if isinstance(operation, Init):
+        spout_index = index_of(operation.spout_task)
+        flags, extras = _encode_timeouts(operation)
     for flag, given in ((OperationFlag.TEXT, text), (OperationFlag.COMPONENT, operation.component)):
         if given is not None:
             flags, extras = flags | flag, extras + encode_text(given)
@@ -274,9 +264,25 @@ def _unmix(value: int) -> int:
     return value ^ value >> 30 ^ value >> 60
 
 
+def _kind_and_sums(operation: Operation) -> tuple[int, int, int | None, str | None]:
+    """Return the kind of an operation and its form in one number, its ack val and count, and its text."""
+    match operation:
+        case Init(end_on=end_on):
+            op = packed.INIT | (packed.END_ON_FLAGS[end_on] if end_on else 0)
+            return op, operation.ack_val, operation.outstanding, operation.message_id
+        case Ack():
+            return packed.ACK, operation.ack_val, operation.outstanding, None
+        case Fail(ack_val=int() as ack_val):
+            return packed.FAIL | packed.ENDS_EDGE, ack_val, operation.outstanding, operation.reason
+        case Fail():
+            return packed.FAIL, 0, 0, operation.reason
+        case _:  # ResetTimeout
+            return packed.RESET_TIMEOUT, 0, 0, None
+
+
 def _encode_edge_or_traceparent(operation: Operation) -> tuple[int, bytes] | None:
     match operation:
-        case Ack(edge_id=int() as edge_id):
+        case Ack(edge_id=int() as edge_id) | Fail(edge_id=int() as edge_id):
             return OperationFlag.EDGE_HASH, edge_hash(operation.root_id, edge_id).to_bytes(8, "big")
         case Init(traceparent=str() as traceparent):
             return OperationFlag.TRACEPARENT, encode_traceparent(traceparent)

@@ -132,11 +132,14 @@ class EncodedRows:
         optional = list(_optional_fields(records, strings, roots, traceparents))
         kinds = [*_OPERATION.descr, *((str(place), each.values.dtype) for place, each in enumerate(optional))]
         self._rows = rows = np.empty(len(records), kinds)
-        for field in ("op", "root_id", "ack_val", "outstanding"):
+        # the form of an operation has the same bits in its flags as in the byte of its kind
+        rows["op"] = records["op"] | records["flags"] & packed.FORMS
+        for field in ("root_id", "ack_val", "outstanding"):
             rows[field] = records[field]
         rows["bucket"] = layout.bucket_of(roots)
-        # packed, the same bit says the opposite; a fail and a reset have no outstanding
-        flags = (records["flags"] ^ packed.OUTSTANDING_GIVEN) & (records["op"] <= packed.ACK)
+        # packed, the same bit says the opposite; a plain fail and a reset have no outstanding
+        has_outstanding = (records["op"] <= packed.ACK) | (records["flags"] & packed.ENDS_EDGE != 0)
+        flags = (records["flags"] ^ packed.OUTSTANDING_GIVEN) & has_outstanding
         for place, each in enumerate(optional):
             flags |= each.given * np.uint8(each.flag)
             rows[str(place)] = each.values

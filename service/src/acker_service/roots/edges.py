@@ -16,7 +16,7 @@ from acker_service.redis.functions.traces import EntryKind, TraceEntry
 
 
 class EdgeState(StrEnum):
-    """The state of an edge. ``FAILED``: it was not acked when its root failed; a fail names no edge."""
+    """The state of an edge. ``FAILED``: a fail ended it, or it was open when its root failed."""
 
     ACKED = "acked"
     OPEN = "open"
@@ -47,18 +47,19 @@ class EdgeTree:
 
 @dataclass(slots=True, kw_only=True)
 class _Edge:
-    """An edge while the tree is built; ``made`` and ``acked`` are the times at which it was, None before the first."""
+    """An edge while the tree is built; ``made`` and ``ended`` are the times at which it was, ``failed``: by a fail."""
 
     edge_id: int
     parent: int | None = None
     component: str | None = None
     made: list[int] = field(default_factory=list)
-    acked: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    failed: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether the XOR holds it: an ack that comes twice undoes itself."""
-        surplus = len(self.acked) - max(1, len(self.made))
+        surplus = len(self.ended) - max(1, len(self.made))
         return surplus < 0 or surplus % 2 == 1
 
 
@@ -103,11 +104,12 @@ class _Building:
     def add(self, entry: TraceEntry) -> None:
         if entry.kind is EntryKind.INIT:
             self._add_made(entry, parent=None, xor=entry.ack_val, count=entry.outstanding)
-        elif entry.kind is EntryKind.ACK and entry.edge_id is None:
+        elif entry.kind not in (EntryKind.ACK, EntryKind.FAILED_EDGE):
+            return
+        elif entry.edge_id is None:
             self._folded.append(entry)
-        elif entry.kind is EntryKind.ACK:
-            assert entry.edge_id is not None
-            self._edge(entry.edge_id).acked.append(entry.at_ms)
+        else:
+            self._end(self._edge(entry.edge_id), entry)
             count = None if entry.outstanding is None else entry.outstanding + 1
             self._add_made(entry, parent=entry.edge_id, xor=entry.ack_val ^ entry.edge_id, count=count)
 
@@ -152,8 +154,12 @@ class _Building:
         edge = self._edges.get(entry.ack_val)
         if edge is None or entry.outstanding != -1:
             return False
-        edge.acked.append(entry.at_ms)
+        self._end(edge, entry)
         return True
+
+    def _end(self, edge: _Edge, entry: TraceEntry) -> None:
+        edge.ended.append(entry.at_ms)
+        edge.failed = entry.kind is EntryKind.FAILED_EDGE
 
     def _add_missing(self, ack_val: int, outstanding: int | None) -> None:
         """Add the one edge that is missing, and give the edges without a maker to the one operation that may be it."""
@@ -186,9 +192,9 @@ class _Building:
 
 def _shown(edge: _Edge, failed_ms: int | None) -> Edge:
     if not edge.is_open:
-        state, since_ms = EdgeState.ACKED, edge.acked[-1]
+        state, since_ms = EdgeState.FAILED if edge.failed else EdgeState.ACKED, edge.ended[-1]
     elif failed_ms is not None:
         state, since_ms = EdgeState.FAILED, failed_ms
     else:
-        state, since_ms = EdgeState.OPEN, max((*edge.made[:1], *edge.acked))
+        state, since_ms = EdgeState.OPEN, max((*edge.made[:1], *edge.ended))
     return Edge(edge_id=edge.edge_id, parent=edge.parent, component=edge.component, state=state, since_ms=since_ms)

@@ -91,5 +91,6 @@ def _first(entries: Sequence[TraceEntry], kind: EntryKind) -> TraceEntry | None:
 
 def _last_component(entries: Sequence[TraceEntry]) -> str | None:
     """Return the component of the last ack that names one."""
-    acks = (entry.component for entry in reversed(entries) if entry.kind is EntryKind.ACK)
+    ended = (EntryKind.ACK, EntryKind.FAILED_EDGE)
+    acks = (entry.component for entry in reversed(entries) if entry.kind in ended)
     return next((component for component in acks if component), None)

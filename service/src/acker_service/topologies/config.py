@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from acker_protocol.errors import AckersFixed, InvalidRequest
+from acker_protocol.operations import EndOn
 from acker_protocol.states import TopologyRules
 from acker_protocol.wire import fields as checks
 from acker_protocol.wire.operations import check
@@ -20,6 +21,7 @@ _CHECKS = {
     "retention_ms": checks.integer(checks.RETENTION_MS),
     "root_details": checks.boolean,
     "trace": checks.share,
+    "end_on": checks.end_on,
 }
 
 
@@ -39,8 +41,8 @@ class TopologyConfig:
 
     ``buckets`` is the number of small hashes over which a shard spreads its roots; about 32 roots in each, pending
     and finished ones together, take the least memory. ``root_details``: whether a root keeps what its last ack says of
-    it. ``trace`` is the share of the roots that are traced, from 0 to 1. ``dedupe_automatic``: the dedupe window equals
-    the message timeout and follows it.
+    it. ``end_on`` is what ends a root whose init does not say it. ``trace`` is the share of the roots that are traced,
+    from 0 to 1. ``dedupe_automatic``: the dedupe window equals the message timeout and follows it.
     """
 
     ackers: int = 4
@@ -52,6 +54,7 @@ class TopologyConfig:
     retention_ms: int = 60_000
     root_details: bool = True
     trace: float = 0
+    end_on: EndOn = EndOn.FIRST_FAIL
     buckets: int = BUCKETS
 
     @property
@@ -79,18 +82,18 @@ class TopologyConfig:
             retention_ms=self.retention_ms,
             tracked=self.ackers > 0,
             root_details=self.root_details,
+            end_on=self.end_on,
         )
 
-    def public(self) -> dict[str, float | None]:
+    def public(self) -> dict[str, float | str | None]:
         """Write what callers see."""
         return {name: value for name, value in asdict(self).items() if name != "buckets"}
 
 
 def from_stored(document: dict[str, Any]) -> TopologyConfig:
     """Read a configuration as Redis keeps it; fields of a later release are ignored."""
-    return TopologyConfig(
-        **{name: value for name, value in document.items() if name in TopologyConfig.__dataclass_fields__}
-    )
+    known = {name: value for name, value in document.items() if name in TopologyConfig.__dataclass_fields__}
+    return TopologyConfig(**known | {"end_on": EndOn(known.get("end_on", EndOn.FIRST_FAIL))})
 
 
 def merge(present: TopologyConfig | None, document: dict[str, Any], *, buckets: int) -> TopologyConfig:

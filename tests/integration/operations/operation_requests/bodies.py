@@ -130,7 +130,7 @@ PACKED_BODIES = [
     packed_request("a packed body that is JSON", compact(BODIES["batch"])),
     packed_request("a packed body with a byte too many", TWO + b"\0"),
     packed_request("a packed body with too many operations", packed(*[ack()] * (MOST_OPERATIONS + 1))),
-    packed_request("an unknown packed flag", patched(TWO, RECORD_AT + 2, b"\0\x10")),
+    packed_request("an unknown packed flag", patched(TWO, RECORD_AT + 2, b"\0\x40")),
     packed_request("a packed pointer beyond the strings", patched(TWO, RECORD_AT + 40, b"\0\0\0\2")),
     packed_request("a packed string that is no UTF-8", patched(TWO, len(TWO) - 1, b"\xff")),
     packed_request("packed names of edges that are not those of the ack val",

@@ -17,21 +17,22 @@ _RATE = "a key may have a rate: each operation that needs a key refers to this a
 _LIVE = "streams of live events have a bound of their own"
 _STREAMS = "an error that ends a stream is its last event"
 _STATES = "the states of many roots are read in one request"
+_FAILURES = "a root may end when all of its edges have ended, some of them failed"
 _ACTS = "the topologies share what is kept of the audit trail"
 CHANGED: Pieces = {
     "info": "HEAD is answered wherever GET is; a body that is not required may be left out; origins of web pages",
     "responses/403.forbidden_origin": "web pages of other origins are refused where no keys are configured",
-    "GET /v1/topologies": _WINDOWS,
-    "GET /v1/topologies/{topology}": _WINDOWS,
-    "PUT /v1/topologies/{topology}": _WINDOWS,
-    "schemas/Init": _WINDOWS,
-    "schemas/InitInBatch": _WINDOWS,
-    "schemas/Topology": _WINDOWS,
-    "schemas/TopologyChange": _WINDOWS,
+    "GET /v1/topologies": f"{_WINDOWS}; {_FAILURES}",
+    "GET /v1/topologies/{topology}": f"{_WINDOWS}; {_FAILURES}",
+    "PUT /v1/topologies/{topology}": f"{_WINDOWS}; {_FAILURES}",
+    "schemas/Init": f"{_WINDOWS}; {_FAILURES}",
+    "schemas/InitInBatch": f"{_WINDOWS}; {_FAILURES}",
+    "schemas/Topology": f"{_WINDOWS}; {_FAILURES}",
+    "schemas/TopologyChange": f"{_WINDOWS}; {_FAILURES}",
     "POST /v1/topologies/{topology}/spouts/{spout_task}/secret/rotate": _SECRETS,
     "schemas/Callback": _SECRETS,
     "schemas/WebhookChange": _SECRETS,
-    "schemas/Completion": f"{_REASONS}; a timeout tells where its root hung",
+    "schemas/Completion": f"{_REASONS}; a timeout tells where its root hung; {_FAILURES}",
     "schemas/Failure": _REASONS,
     "schemas/FinishedRoot": _REASONS,
     "GET /v1/events": f"{_EARLY_BYTES}; {_STREAMS}; {_LIVE}",
@@ -41,6 +42,18 @@ CHANGED: Pieces = {
     "POST /v1/topologies/{topology}/roots/states": _STATES,
     "schemas/RootIds": _STATES,
     "schemas/StateOfRoot": _STATES,
+    **dict.fromkeys(
+        (
+            "POST /v1/topologies/{topology}/fail",
+            "POST /v1/topologies/{topology}/batch",
+            "schemas/EndOn",
+            "schemas/Fail",
+            "schemas/FailInBatch",
+            "schemas/AckAnswer",
+            "schemas/FailAnswer",
+        ),
+        _FAILURES,
+    ),
     "schemas/Store": _EARLY_BYTES,
     "responses/429.overloaded": _RATE,
     "responses/429.mailbox_full.max_spout_pending.overloaded": _RATE,

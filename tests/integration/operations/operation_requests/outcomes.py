@@ -7,6 +7,7 @@ from tests.integration.operations.operation_requests.writing import (
     ACK,
     E1,
     E2,
+    E3,
     FAIL,
     INIT,
     SOME_VERBS,
@@ -25,6 +26,8 @@ from tests.integration.operations.operation_requests.writing import (
 from tests.support.asking import FRESH, Row, Step
 
 TWO_EDGES = done(init(edges=[E1, E2]))
+TWO_EDGES_THAT_END = done(init(edges=[E1, E2], end_on="all_ended"))
+FAIL_OF_EDGE = FAIL | {"edge_id": E1}
 FINISHED = done(init(), ack())
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -51,6 +54,27 @@ STATES = [
             given=(done(init()),)),
     request("a fail of a finished root", "fail", given=(FINISHED,)),
     request("an early fail", "fail"),
+    request("an init that ends when all have ended", "init", INIT | {"end_on": "all_ended"}),
+    request("a fail of an edge of a root that ends at its first fail", "fail", FAIL_OF_EDGE, given=(TWO_EDGES,)),
+    request("a fail of an edge with children", "fail", FAIL_OF_EDGE | {"children": [E3], "reason": "no"},
+            given=(TWO_EDGES_THAT_END,)),
+    request("a fail of an edge that someone has folded", "fail",
+            {"root_id": A1, "ack_val": E1, "outstanding": -1, "edge_id": E1}, given=(TWO_EDGES_THAT_END,)),
+    request("an early fail of an edge", "fail", FAIL_OF_EDGE),
+    request("a plain fail of a root that ends when all have ended", "fail", given=(TWO_EDGES_THAT_END,)),
+    request("the last fail of an edge", "fail", FAIL_OF_EDGE, given=(done(init(end_on="all_ended")),)),
+    request("the last ack after a fail of an edge", body=ACK | {"edge_id": E2},
+            given=(TWO_EDGES_THAT_END, done(fail(edge_id=E1)))),
+    request("an edge that fails twice", "fail", FAIL_OF_EDGE, topology="deduped",
+            given=(done(init(edges=[E1, E2], end_on="all_ended"), fail(edge_id=E1), topology="deduped"),)),
+    request("a fail of an edge that was acked", "fail", FAIL_OF_EDGE, topology="deduped",
+            given=(done(init(edges=[E1, E2], end_on="all_ended"), ack(), topology="deduped"),)),
+    request("an init that ends as its topology says", "init", INIT | {"edges": []}, topology=FRESH,
+            given=(put(end_on="all_ended"),)),
+    request("an end of an init that is unknown", "init", INIT | {"end_on": "none_failed"}),
+    request("a fail with both forms", "fail", FAIL_OF_EDGE | {"ack_val": E1, "children": [E2]}),
+    request("a fail with children and without its edge", "fail", FAIL | {"children": [E2]}),
+    request("a fail with a count and without its edge", "fail", FAIL | {"outstanding": -1}),
     request("a reset of a pending root", "reset-timeout", given=(done(init()),)),
     request("a reset of an unknown root", "reset-timeout", {"root_id": A1, "component": "count"}),
     request("an edge that is acked twice", topology="deduped",
@@ -108,6 +132,12 @@ WHOLE_BATCHES = [
           topology="one"),
     batch("an operation with all fields of JSON", init(message_id="\u00fcn\u00ef", traceparent=TRACEPARENT, trace=True,
                                                       progress_timeout_ms=100, message_timeout_ms=100)),
+    batch("operations on a root that ends when all have ended", init(edges=[E1, E2], end_on="all_ended"),
+          fail(edge_id=E1, reason="no"), ack(edge_id=E2), fail(edge_id=E2)),
+    packed_request("packed operations on a root that ends when all have ended",
+                   packed(init(edges=[E1, E2], end_on="all_ended"),
+                          fail(edge_id=E1, children=[E3, A3], reason="no", component="split"), ack(edge_id=E2),
+                          ack(edge_id=E3), ack(edge_id=A3))),
     batch("operations with a dedupe window", init(edges=[E1, E2]), ack(), ack(), topology="deduped"),
     batch("inits of new spout tasks", init(), init(A2, spout_task="payments"), ack(A3), topology=FRESH, given=(put(),)),
     packed_request("packed inits of new spout tasks", packed(init(), init(A2, spout_task="payments"), ack(A3)),

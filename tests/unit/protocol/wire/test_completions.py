@@ -73,6 +73,13 @@ def test_a_completion_keeps_its_id_however_late_it_is_delivered() -> None:
     assert first == second
 
 
+def test_a_completion_tells_failures_only_where_its_root_ends_when_all_have_ended() -> None:
+    document = encode_completion(FAILED, incarnation="1")
+    for failures in (0, 3):
+        counted = replace(FAILED, failures=failures)
+        assert encode_completion(counted, incarnation="1") == document | {"failures": failures}
+
+
 def test_a_completion_has_a_traceparent_only_where_its_init_gave_one() -> None:
     traced = replace(FAILED, traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
     document = encode_completion(FAILED, incarnation="1")

@@ -319,8 +319,45 @@ def test_an_operation_that_names_its_edges_is_written_with_their_names(operation
     assert names_of(read) == names_of(operation)
 
 
-def test_a_fail_names_no_edge() -> None:
+def test_a_plain_fail_names_no_edge() -> None:
     assert names_of(Fail(root_id=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"edge_id": E1}, Fail(root_id=0xA1, ack_val=0xB1, outstanding=-1, edge_id=0xB1)),
+        ({"edge_id": E1, "children": [E2]}, Fail(root_id=0xA1, ack_val=0xB1 ^ 0xB2, outstanding=0, edge_id=0xB1)),
+        ({"ack_val": E1}, Fail(root_id=0xA1, ack_val=0xB1)),
+        ({"ack_val": "0" * 16, "outstanding": 0}, Fail(root_id=0xA1, ack_val=0, outstanding=0)),
+        ({"ack_val": E2, "edge_id": E1}, Fail(root_id=0xA1, ack_val=0xB2, edge_id=0xB1)),
+    ],
+)
+def test_a_fail_may_carry_what_an_ack_carries(given: dict[str, Any], taken: Fail) -> None:
+    assert decode_operation("fail", {"root_id": R} | given) == taken
+    assert decode_batch({"ops": [encode_operation(taken)]}, max_operations=1) == [taken]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"ack_val": E1, "children": [E2]}, "a fail takes either children or ack_val"),
+        ({"children": [E2]}, "a fail takes either edge_id or ack_val"),
+        ({"children": []}, "a fail takes either edge_id or ack_val"),
+        ({"outstanding": 1}, "a fail takes either edge_id or ack_val"),
+        ({"edge_id": E1, "outstanding": 1}, "outstanding goes with ack_val"),
+        ({"edge_id": E1, "children": [E1]}, "edge_id and children must not name an edge twice"),
+    ],
+)
+def test_a_fail_that_ends_an_edge_in_no_form_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest, match=says):
+        decode_operation("fail", {"root_id": R} | given)
+
+
+@pytest.mark.parametrize("value", ["all", "ALL_ENDED", "", 1, True, [], {}])
+def test_an_end_that_is_unknown_is_refused_with_the_field(value: Any) -> None:
+    with pytest.raises(InvalidRequest, match="end_on must be 'first_fail' or 'all_ended'"):
+        decode_operation("init", {"root_id": R, "spout_task": "s", "ack_val": E1, "end_on": value})
 
 
 @pytest.mark.parametrize(("given", "taken"), [({"trace": True}, True), ({"trace": False}, None), ({}, None)])

@@ -90,7 +90,7 @@ HEADERS = {
     "nothing": (b"", "shorter than the header"),
     "half a header": (encode_packed([])[:15], "shorter than the header"),
     "another magic": (b"ACKQ" + encode_packed([])[4:], "begin with ACKP"),
-    "another version": (HEADER.pack(MAGIC, 2, 0, 0), "version 1"),
+    "another version": (HEADER.pack(MAGIC, 1, 0, 0), "version 2"),
     "a record too few": (batch(ACK, head=HEADER.pack(MAGIC, VERSION, 2, 0)), "too short for 2 records"),
     "half a record": (batch(ACK)[:-1], "too short for 1 records"),
     "a length too few": (batch(ACK, head=HEADER.pack(MAGIC, VERSION, 1, 1)), "the lengths of 1 strings"),
@@ -114,18 +114,26 @@ def test_a_body_of_another_layout_is_refused(body, says):
 RECORDS = {
     "op 0": (but(ACK, op=0), "op must be from 1 to 4"),
     "op 5": (but(ACK, op=5), "op must be from 1 to 4"),
-    "an unknown flag": (but(INIT, flags=16), "flags"),
+    "an unknown flag": (but(INIT, flags=64), "flags"),
+    "both ends of an init": (but(INIT, flags=48), "flags 16 and 32 are for an init, not both"),
+    "an end of an ack": (but(ACK, flags=16), "flags 16 and 32 are for an init"),
+    "an end of a fail": (but(FAIL, flags=48), "flags 16 and 32 are for an init"),
+    "an end of a reset": (but(RESET, flags=16), "flags 16 and 32 are for an init"),
     "a trace of an ack": (but(ACK, flags=4), "flag 4 is for an init"),
     "a trace of a fail": (but(FAIL, flags=4), "flag 4 is for an init"),
-    "names of a fail's edges": (but(FAIL, flags=9), "flag 8 is for an init or an ack"),
+    "names of a plain fail's edges": (but(FAIL, flags=9), "a fail has other flags only with flag 16"),
+    "names of a fail's children without the edge": (but(FAIL, flags=25, outstanding=1), "needs its edge id"),
+    "names of a reset's edges": (but(RESET, flags=9), "flag 8 is for an init, an ack or a fail"),
+    "a progress flag on a fail": (but(FAIL, flags=18), "'progress_timeout_ms' is not a field"),
+    "a fail with a text": (but(FAIL, text=1), "'text' is not a field"),
     "names of edges without their count": (
         but(ACK, flags=8, edge=5),
-        "flag 8 is for an init or an ack with",
+        "flag 8 is for an init, an ack or a fail with",
     ),
     "names of children without the edge": (but(ACK, flags=9, outstanding=1), "needs its edge id"),
     "all flags": (but(INIT, flags=0xFFFF), "flags"),
     "a progress flag on an ack": (but(ACK, flags=2), "'progress_timeout_ms' is not a field"),
-    "a flag on a fail": (but(FAIL, flags=1), "'outstanding' is not a field"),
+    "a flag on a fail": (but(FAIL, flags=1), "a fail has other flags only with flag 16"),
     "a flag on a reset": (but(RESET, flags=1), "'outstanding' is not a field"),
     "outstanding without its flag": (but(ACK, outstanding=-1), "outstanding must be 0 without its flag"),
     "a progress timeout without its flag": (but(INIT, progress=100), "progress_timeout_ms must be 0 without"),
@@ -134,8 +142,8 @@ RECORDS = {
     "an ack with a message timeout": (but(ACK, timeout=100), "'message_timeout_ms' is not a field"),
     "an ack with a spout task": (but(ACK, spout=1), "'spout_task' is not a field"),
     "an ack with a text": (but(ACK, text=1), "'text' is not a field"),
-    "a fail with an ack val": (but(FAIL, val=1), "'ack_val' is not a field"),
-    "a fail with an edge id": (but(FAIL, edge=1), "'edge_id' is not a field"),
+    "a fail with an ack val": (but(FAIL, val=1), "ack_val must be 0 without its flag"),
+    "a fail with an edge id": (but(FAIL, edge=1), "edge_id must be 0 without its flag"),
     "a reset with an ack val": (but(RESET, val=1), "'ack_val' is not a field"),
     "a reset with a text": (but(RESET, text=1), "'text' is not a field"),
     "an init without spout task": (but(INIT, spout=0), "spout_task is missing"),
@@ -145,7 +153,7 @@ RECORDS = {
     "a spout task that is no name": (but(INIT, spout=2), "spout_task must be a name"),
     "a component that is no name": (but(ACK, component=2), "component must be a name"),
     "a message id that is too long": (but(INIT, text=3), "message_id must be at most 1024 bytes"),
-    "a reason that is too long": (but(FAIL, text=3), "reason must be at most 1024 characters"),
+    "a reason that is too long": (but(FAIL, spout=3), "reason must be at most 1024 characters"),
     "a message timeout of 99 ms": (but(INIT, timeout=99), "message_timeout_ms must be an integer from 100"),
     "a message timeout of eight days": (but(INIT, timeout=691_200_000), "message_timeout_ms must be an integer"),
     "a progress timeout of 99 ms": (but(INIT, flags=2, progress=99), "progress_timeout_ms must be an integer"),
@@ -168,7 +176,7 @@ def test_more_records_than_are_taken_are_too_large_whether_they_are_there_or_not
             decode_packed(body, max_operations=2)
 
 
-TEXT, NAME = but(FAIL, text=1), but(FAIL, component=1)
+TEXT, NAME = but(FAIL, spout=1), but(FAIL, component=1)
 SIZES = {
     "nothing": (batch(), 16),
     "an ack": (batch(ACK), 68),
@@ -176,10 +184,10 @@ SIZES = {
     "a text": (batch(TEXT, strings=(b"no",)), 70),
     "a shared text": (batch(*[TEXT] * 3, strings=(b"no",)), 178),
     "a shared component": (batch(*[NAME] * 3, strings=(b"no",)), 178),
-    "both in one": (batch(but(FAIL, text=1, component=1), strings=(b"no",)), 72),
+    "both in one": (batch(but(FAIL, spout=1, component=1), strings=(b"no",)), 72),
     "bytes, not characters": (batch(*[TEXT] * 2, strings=("😀".encode(),)), 128),
     "a string that is not used": (batch(TEXT, strings=(b"no", b"more")), 70),
-    "a pointer beyond the table": (batch(TEXT, NAME, but(FAIL, text=2), strings=(b"no",)), 176),
+    "a pointer beyond the table": (batch(TEXT, NAME, but(FAIL, spout=2), strings=(b"no",)), 176),
 }
 """Batches, and the bytes that they unpack to."""
 
@@ -232,8 +240,8 @@ def test_the_vectors_of_the_page_are_read_and_written(_title, document, digits):
     assert encode_packed(messages) == bytes.fromhex(digits)
 
 
-def test_the_page_has_four_vectors():
-    assert len(VECTORS) == 4
+def test_the_page_has_five_vectors():
+    assert len(VECTORS) == 5
 
 
 def test_an_init_with_a_traceparent_is_not_packed() -> None:

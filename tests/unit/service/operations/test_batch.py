@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
 from acker_service.operations.batch import ShardPart, SingleOperation
@@ -19,9 +21,19 @@ def test_a_single_operation_is_one() -> None:
     assert len(SingleOperation(ACK)) == 1
 
 
-@pytest.mark.parametrize(("operation", "kinds"), [*zip(ALL, ({Init}, {Ack}, set(), set()), strict=True)])
-def test_a_single_operation_is_of_its_kind(operation: Operation, kinds: set[type]) -> None:
-    assert {kind for kind in (Init, Ack) if SingleOperation(operation).contains(kind)} == kinds
+@pytest.mark.parametrize(
+    ("operation", "is_init", "ends_edge"),
+    [
+        (INIT, True, False),
+        (ACK, False, True),
+        (FAIL, False, False),
+        (replace(FAIL, ack_val=0), False, True),
+        (RESET, False, False),
+    ],
+)
+def test_a_single_operation_is_of_its_kind(operation: Operation, *, is_init: bool, ends_edge: bool) -> None:
+    single = SingleOperation(operation)
+    assert (single.has_inits, single.ends_edges) == (is_init, ends_edge)
 
 
 @pytest.mark.parametrize("capped", [False, True])

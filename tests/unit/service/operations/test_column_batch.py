@@ -97,11 +97,21 @@ def test_the_spout_tasks_of_some_inits_are_those_that_they_point_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "kinds"),
-    [([], set()), (OTHERS, set()), ([*OTHERS, INIT], {Init}), ([ACK, INIT], {Ack, Init}), ([ACK], {Ack})],
+    ("messages", "has_inits", "ends_edges"),
+    [
+        ([], False, False),
+        (OTHERS, False, False),
+        ([*OTHERS, INIT], True, False),
+        ([ACK, INIT], True, True),
+        ([ACK], False, True),
+        ([*OTHERS, Fail(root_id=7, ack_val=0)], False, True),
+    ],
 )
-def test_a_batch_contains_the_kinds_of_its_operations(messages: list[Operation], kinds: set[type]) -> None:
-    assert {kind for kind in (Init, Ack) if batch_of(messages).contains(kind)} == kinds
+def test_a_batch_knows_the_kinds_of_its_operations(
+    messages: list[Operation], *, has_inits: bool, ends_edges: bool
+) -> None:
+    batch = batch_of(messages)
+    assert (batch.has_inits, batch.ends_edges) == (has_inits, ends_edges)
 
 
 @pytest.mark.parametrize("capped", [False, True])

@@ -85,6 +85,7 @@ def test_operations_in_all_their_forms_are_decoded_into_columns(ops):
 ID, EDGE, OTHER, ZERO = "00000000000000a1", "00000000000000b2", "00000000000000c3", "0" * 16
 TRACEPARENT = f"00-{OTHER}{EDGE}-{ID}-01"
 INIT, ACK = {"op": "init", "root_id": ID, "spout_task": "a"}, {"op": "ack", "root_id": ID}
+FAIL = {"op": "fail", "root_id": ID}
 FORMS: dict[str, Document] = {
     "an init that names edges": INIT | {"edges": [EDGE, OTHER]},
     "an init without edges": INIT | {"edges": []},
@@ -94,17 +95,21 @@ FORMS: dict[str, Document] = {
     "an ack that names children": ACK | {"edge_id": EDGE, "children": [ID, OTHER]},
     "a compact ack": ACK | {"ack_val": EDGE},
     "a compact ack of an edge": ACK | {"ack_val": EDGE, "edge_id": OTHER, "outstanding": -1},
+    "an init that ends when all have ended": INIT | {"ack_val": EDGE, "outstanding": 2, "end_on": "all_ended"},
+    "a fail of an edge with children": FAIL | {"edge_id": EDGE, "children": [ID, OTHER], "reason": "no"},
+    "a compact fail of an edge": FAIL | {"ack_val": EDGE, "edge_id": OTHER, "outstanding": -1},
     "a fail": {"op": "fail", "root_id": ID, "reason": "no", "component": "b"},
     "a reset": {"op": "reset-timeout", "root_id": ID},
 }
 NAMES = ("op", "root_id", "spout_task", "edges", "children", "edge_id", "ack_val", "outstanding", "message_id",
          "reason", "message_timeout_ms", "progress_timeout_ms", "component", "trace", "traceparent",
-         "other")  # fmt: skip
+         "end_on", "other")  # fmt: skip
 VALUES = (
     *(None, True, 0, -1, 1, 99, 100, 604_800_000, 604_800_001, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32 + 100),
     *(2**63 - 1, 2**63, 2**64, -(2**63), -(2**63) - 1, 10**30, 1.0, 100.0, 100.5, 1e300, {}, {"op": "ack"}),
     *(TRACEPARENT, TRACEPARENT.upper(), TRACEPARENT[:-1], f"01{TRACEPARENT[2:]}", f"00-{ZERO * 2}-{ID}-01"),
     *("", "a", "ack", "no name", "ü", ".a", "n" * 128, "n" * 129, "a\n", "x" * 1_025, "ü" * 512, "ü" * 513, "\ud800"),
+    *("all_ended", "ALL_ENDED"),
     *(ID, EDGE, ID.upper(), ZERO, "a" * 17, " " * 16, "000000000000000 ", "0000 000000000a1", "\uff10" * 16),
     *([], [ID], [EDGE, OTHER], [ID, ID], [ID, ID, OTHER], [ID, ZERO], [ZERO], [None], [1], [ID, "0" * 15], ["A" * 16]),
     *(["0000000000000001", "0000000000000002", "0000000000000003"], ["00000000000000a0", "0000000000000012"]),
@@ -306,7 +311,7 @@ def test_a_string_that_nobody_points_to_counts_for_nothing():
 
 
 def test_a_pointer_beyond_the_table_is_pointed_at_and_counts_for_nothing():
-    body = batch((3, 0, 0, 7, 0, 0, 0, 0, 0, 9, 0), strings=(b"x" * 1_000,))
+    body = batch((3, 0, 0, 7, 0, 0, 0, 0, 9, 0, 0), strings=(b"x" * 1_000,))
     kind, detail, extra = outcome(CONTENT_TYPE, body, most_bytes=100)
     assert (kind, detail, extra) == (InvalidRequest, "ops[0]: there is no string 9, only 1", {"index": 0})
 

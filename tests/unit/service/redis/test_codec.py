@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from acker_protocol.operations import (
     Ack,
+    EndOn,
     Fail,
     Init,
     Operation,
@@ -165,14 +166,27 @@ class Reader:
         }
 
 
+def form_of(message: Operation) -> int:
+    """The bits of the first byte that say how an init ends, and that a fail ends an edge."""
+    match message:
+        case Init(end_on=EndOn.ALL_ENDED):
+            return 16
+        case Init(end_on=EndOn.FIRST_FAIL):
+            return 32
+        case Fail(ack_val=int()):
+            return 16
+        case _:
+            return 0
+
+
 def told(message: Operation) -> dict[str, Any]:
     """What the library should read of a message."""
     return {
-        "op": {Init: 1, Ack: 2, Fail: 3, ResetTimeout: 4}[type(message)],
+        "op": {Init: 1, Ack: 2, Fail: 3, ResetTimeout: 4}[type(message)] + form_of(message),
         "bucket": message.root_id // 4 % 4_096,
         "root": message.root_id,
-        "value": getattr(message, "ack_val", 0),
-        "outstanding": getattr(message, "outstanding", 0),
+        "value": getattr(message, "ack_val", None) or 0,
+        "outstanding": 0 if isinstance(message, Fail) and message.is_plain else getattr(message, "outstanding", 0),
         "spout": 0,
         "timeout": getattr(message, "message_timeout_ms", None),
         "progress": getattr(message, "progress_timeout_ms", None),

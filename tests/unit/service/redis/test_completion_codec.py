@@ -31,6 +31,7 @@ ACKED = "00000000000000a10000000001000000000d00"
 FAILED = "ffffffffffffffff000000000001000000001d0002c3a900026e6f000162"
 TRACED = "00000000000000a10000000001000000000d200019" + "4bf92f3577b34da6a3ce929d0e0e4736" + "00f067aa0ba902b7" + "01"
 HUNG = "00000000000000a10000000001000000000d12000f" + "03" + "00000002" + "000000000c" + "7072696365"
+COUNTED = "00000000000000a10000000001000000000d410004" + "00000102"
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
@@ -79,6 +80,13 @@ def test_a_timeout_tells_where_its_root_hung() -> None:
     )
 
 
+def test_a_completion_tells_how_many_edges_failed() -> None:
+    (found,) = decode_completions(bytes.fromhex(COUNTED), "orders")
+    assert (found.failures, found.outcome) == (258, Outcome.FAILED)
+    (document,) = PackedCompletions(bytes.fromhex(COUNTED)).write("1", UNICODE).documents
+    assert json.loads(document)["failures"] == 258
+
+
 def test_an_empty_entry_has_no_completions() -> None:
     assert list(decode_completions(b"", "orders")) == []
 
@@ -113,6 +121,8 @@ def written(done: CompletionRecord) -> bytes:
             flags, tail = flags | flag, tail + struct.pack(">H", len(text)) + text
     if done.traceparent is not None:
         flags, tail = flags | 32, tail + struct.pack(">H", 25) + encode_traceparent(done.traceparent)
+    if done.failures is not None:
+        flags, tail = flags | 64, tail + struct.pack(">HI", 4, done.failures)
     times = b"".join((at - EPOCH_MS).to_bytes(5, "big") for at in (done.started_ms, done.at_ms))
     return done.root_id.to_bytes(8, "big") + times + bytes([flags]) + tail
 
@@ -132,6 +142,7 @@ completions = st.builds(
     last_component=st.none() | names,
     last_ack_ms=st.none() | times,
     outstanding=st.none() | st.integers(-(2**31), 2**31 - 1),
+    failures=st.none() | st.integers(0, 2**32 - 1),
 ).map(of_its_outcome)
 
 
@@ -175,6 +186,7 @@ with_any_texts = st.builds(
     last_component=st.none() | names,
     last_ack_ms=st.none() | times,
     outstanding=st.none() | st.integers(-(2**31), 2**31 - 1),
+    failures=st.none() | st.integers(0, 2**32 - 1),
 ).map(of_its_outcome)
 without_texts = st.builds(
     CompletionRecord,

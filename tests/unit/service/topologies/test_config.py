@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from acker_protocol.errors import AckersFixed, InvalidRequest
+from acker_protocol.operations import EndOn
 from acker_protocol.states import TopologyRules
 from acker_service.topologies.config import TopologyConfig, from_stored, merge
 
@@ -15,6 +16,7 @@ OTHER = TopologyConfig(
     retention_ms=10_000,
     root_details=False,
     trace=0.25,
+    end_on=EndOn.ALL_ENDED,
     buckets=64,
 )
 
@@ -30,6 +32,7 @@ def test_a_topology_is_by_default_as_the_contract_says() -> None:
         "retention_ms": 60_000,
         "root_details": True,
         "trace": 0,
+        "end_on": "first_fail",
     }
 
 
@@ -53,6 +56,7 @@ def test_there_is_a_shard_an_acker_and_one_without(ackers: int, shards: int) -> 
                 dedupe_window_ms=120_000,
                 retention_ms=10_000,
                 tracked=True,
+                end_on=EndOn.ALL_ENDED,
             ),
         ),
         (TopologyConfig(), TopologyRules()),
@@ -78,7 +82,16 @@ def test_what_a_change_leaves_out_stays_and_the_buckets_always_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["message_timeout_ms", "progress_timeout_ms", "max_spout_pending", "retention_ms", "root_details", "trace"]
+    "field",
+    [
+        "message_timeout_ms",
+        "progress_timeout_ms",
+        "max_spout_pending",
+        "retention_ms",
+        "root_details",
+        "trace",
+        "end_on",
+    ],
 )
 def test_null_is_the_default(field: str) -> None:
     merged = merge(OTHER, {field: None}, buckets=4_096)
@@ -118,6 +131,7 @@ def test_another_number_of_ackers_is_refused(ackers: int | None) -> None:
         ({"retention_ms": 999}, "retention_ms must be an integer from 1000 to 86400000"),
         ({"retention_ms": 86_400_001}, "retention_ms must be an integer from 1000 to 86400000"),
         ({"root_details": 1}, "root_details must be true or false"),
+        ({"end_on": "all"}, "end_on must be 'first_fail' or 'all_ended'"),
         ({"trace": True}, "trace must be a number from 0 to 1"),
         ({"trace": "1"}, "trace must be a number from 0 to 1"),
         ({"trace": 1.01}, "trace must be a number from 0 to 1"),

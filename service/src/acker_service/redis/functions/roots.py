@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from acker_protocol.operations import Outcome
+from acker_protocol.operations import EndOn, Outcome
 from acker_protocol.states import TopologyRules
 
 from acker_service.redis.calls import Call, ShardCall, fcall
@@ -207,7 +207,7 @@ def pack_settings(rules: TopologyRules, window_ms: int, max_failures: int, *, ro
         rules.dedupe_window_ms,
         rules.retention_ms,
         window_ms,
-        rules.tracked | root_details << 1,
+        rules.tracked | root_details << 1 | (rules.end_on is EndOn.ALL_ENDED) << 2,
         max_failures,
     )
 

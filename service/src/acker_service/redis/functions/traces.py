@@ -35,14 +35,16 @@ class EntryKind(IntEnum):
     ACK = 2
     FAIL = 3
     END = 5
+    FAILED_EDGE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry:
     """An operation that changed a root, or the end of the root, at a time in Unix milliseconds.
 
-    ``edge_id`` is the edge that an ack acks. ``names`` are the edges of an init, or the children of an ack; None where
-    they are not named. ``is_late``: the trace began with this init, after earlier operations on the root.
+    ``edge_id`` is the edge that an ack or a fail ends. ``names`` are the edges of an init, or the children of an ack or
+    a fail; None where they are not named. ``is_late``: the trace began with this init, after earlier operations on the
+    root.
     """
 
     kind: EntryKind
@@ -126,7 +128,7 @@ class _Reader:
 def _entry(reader: _Reader, root_id: int) -> TraceEntry:
     kind, high, low, flags = reader.take(_HEAD)
     ack_val, outstanding, spout_index, outcome = 0, 0, 0, None
-    if kind in (EntryKind.INIT, EntryKind.ACK):
+    if kind in (EntryKind.INIT, EntryKind.ACK, EntryKind.FAILED_EDGE):
         ack_val, outstanding = reader.take(_SUMS)
     if kind == EntryKind.INIT:
         (spout_index,) = reader.take(_NUMBER)

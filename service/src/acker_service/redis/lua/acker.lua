@@ -20,8 +20,8 @@
                       which lasts one day
     r<b>      hash    bucket b (4 raw bytes) of roots: root id (8 raw bytes) -> record (record.lua) or, of a finished root,
                       marker (buckets.lua); TTL 21 days as a backstop
-    x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> early failure,
-                      't' .. root id -> traceparent
+    x<b>      hash    values too long for a record: root id -> message id, 'f' .. root id -> first failure of a root that
+                      has not ended, 't' .. root id -> traceparent
     names     string  names of components and their numbers in records (details.lua)
     due       zset    bucket (4 raw bytes) -> earliest deadline in it, or the time to remove its outcomes; a hint when to
                       look, the record decides. SWEEP (buckets.lua) -> when to look whether to sweep
@@ -83,9 +83,10 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 38
+local VERSION = 39
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
+local ALL_ENDED, ENDS_EDGE = 1, 1  -- forms of an init and of a fail (operations.lua)
 -- rule: the backstop is three times the longest timeout
 local BACKSTOP_MS = 21 * 86400000
 
@@ -173,7 +174,7 @@ end
 
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
 -- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 1 with
--- ackers, 2 where new roots get details; most failures that the shard lists I2; of traces: most bytes of
+-- ackers, 2 where new roots get details, 4 where roots end when all of their edges have ended; most failures that the shard lists I2; of traces: most bytes of
 -- the shard I6, time to live I5 (traces.lua).
 local function begin_call(key, base, args)
   local message_timeout, progress_timeout, dedupe_window, retention, idempotency_window, flags, max_failures, trace_max,
@@ -182,7 +183,7 @@ local function begin_call(key, base, args)
     -- rule: the keys of a call carry the incarnation
     key = key, base = base, stamp = args[1], now = clock(), root = {},
     message_timeout = message_timeout, progress_timeout = progress_timeout, dedupe_window = dedupe_window,
-    retention = retention, idempotency_window = idempotency_window, tracked = flags % 2, has_details = flags % 4 >= 2,
+    retention = retention, idempotency_window = idempotency_window, tracked = flags % 2, has_details = flags % 4 >= 2, all_ended = flags >= 4,
     max_failures = max_failures, trace_max = trace_max, trace_ttl = trace_ttl,
     early_change = 0, early_growth = 0, traces_growth = 0, traces_expiry = 0, has_acked_traces = false,
     store_full = false, changed = false, free_slots = false, is_unused = true,

@@ -1,9 +1,10 @@
 --[[
   A completion in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01), flags B
-  (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component, 32 traceparent), then in that order
-  each text that has a flag, as its length I2 and its bytes; a traceparent is trace id, span id and flags, 25 bytes.
-  A timeout has no component: of a root with details its text 16 says where it hung, as flags B (1 outstanding is known,
-  2 an ack came), outstanding i4, time of the last ack I5, and the component of the last ack.
+  (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component, 32 traceparent, 64 failures), then
+  in that order each text that has a flag, as its length I2 and its bytes; a traceparent is trace id, span id and flags,
+  25 bytes, failures the number of edges that failed, I4. A timeout has no component: of a root with details its text 16
+  says where it hung, as flags B (1 outstanding is known, 2 an ack came), outstanding i4, time of the last ack I5, and the
+  component of the last ack.
 ]]
 
 -- rule: an outcome has its own code
@@ -20,6 +21,7 @@ do
   for i = 0, 31 do
     TEXTS[i] = by_texts[(i - i % 4) / 4 + 1]
     TEXTS[i + 32] = TEXTS[i] + 1
+    TEXTS[i + 64], TEXTS[i + 96] = TEXTS[i] + 1, TEXTS[i] + 2
   end
 end
 
@@ -81,7 +83,7 @@ local function pack_failure(reason, component)
 end
 
 local function read_failure(call, root)
-  -- rule: an early failure lies beside the record
+  -- rule: the failure of an earlier call lies beside the record
   return root.failure or redis.call('HGET', call.base .. 'x' .. root.bucket, 'f' .. root.id)
 end
 
@@ -139,14 +141,16 @@ local function finish(call, root, outcome)
     progress = root.acks and pack_progress(root.outstanding, root.acked_at and root.acked_at - EPOCH, component)
   end
   -- rule: a completion carries the traceparent
-  local traced, traceparent = add_text(0, '', 32, read_traceparent(call, root))
+  local behind, last_texts = add_text(0, '', 32, read_traceparent(call, root))
+  -- rule: the completion of a root that ends when all have ended carries how many failed
+  behind, last_texts = add_text(behind, last_texts, 64, root.all_ended and struct.pack('>I4', root.failures))
   local completions = call.completions_by_spout[root.spout] or {}
   call.completions_by_spout[root.spout] = completions
   -- rule: a completion says when the tree began
   local head = struct.pack('>c8I5I5', root.id, root.started - EPOCH, call.now - EPOCH)
-  local listed = head .. string.char(flags + traced) .. packed .. traceparent
+  local listed = head .. string.char(flags + behind) .. packed .. last_texts
   completions[#completions + 1] = progress
-    and head .. string.char(flags + traced + 16) .. packed .. progress .. traceparent or listed
+    and head .. string.char(flags + behind + 16) .. packed .. progress .. last_texts or listed
   if outcome ~= 'A' then
     local failures = failures_of(call, root.spout, outcome .. component)
     failures[#failures + 1] = listed

@@ -1,9 +1,9 @@
 --[[
   The fast path applies plain operations by the state machine of transitions.lua, on local variables.
 
-  Plain is an init of an unknown root, without timeouts of its own and without a traceparent, and an ack of a pending
-  root: each with its count of outstanding edges, with or without message id, component, edge id and names of edges; the
-  root may be traced. All other operations go to apply_operation, with the same root, before anything of them was
+  Plain is an init of an unknown root, without timeouts and a form of its own and without a traceparent, and an ack of a
+  pending root: each with its count of outstanding edges, with or without message id, component, edge id and names of
+  edges; the root ends at its first fail, and may be traced. All other operations go to apply_operation, with the same root, before anything of them was
   written. Tests also run with FAST_PATH off: answers and all that is stored are the same.
 ]]
 
@@ -134,6 +134,8 @@ do
     local root, op, codes, n, pos, size, prefix = call.root, nil, {}, 0, 1, #ops, call.base .. 'r'
     -- rule: with a progress timeout the state machine begins a root
     local may_init, dedupes = call.progress_timeout == 0 and not call.store_full, call.dedupe_window > 0
+    -- rule: where all edges have to end the state machine begins a root
+    may_init = may_init and not call.all_ended
     local kind, bucket, root_id, op_high, op_low, op_outstanding, flags, spout, optional
     local last, key, raw, high, low, outstanding, kept, component, acks, rest, is_changed
     local is_traced, entries, begins, ended
@@ -219,7 +221,7 @@ do
       end
       if is_noted then
         op = op or {}
-        op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
+        op.high, op.low, op.outstanding, op.spout, op.form = op_high, op_low, op_outstanding, spout, 0
         read_optional(op, kind, flags, ops, optional)
         entries = entries or {}
         entries[#entries + 1] = pack_entry(call, op, kind)
@@ -241,6 +243,7 @@ do
         end
         op = op or {}
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
+        kind = read_kind(op, kind)
         pos = read_optional(op, kind, flags, ops, optional)
         code = apply_operation(call, root, op, kind)
         call.changed = call.changed or root.dirty

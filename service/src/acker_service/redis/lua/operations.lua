@@ -1,13 +1,24 @@
 --[[
-  An operation, big-endian: kind B (1 init, 2 ack, 3 fail, 4 reset timeout), bucket c4, root id c8, value to XOR 2 x i4,
-  outstanding i4, flags B, spout index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress
-  timeout I4; 8 text, length I2 and bytes (message id, or reason); 16 component, likewise; 32 hash of root and edge,
-  2 x I4, of an init its traceparent, 25 bytes; 64 names of edges, their number I2 and 8 bytes each; 128 nothing: the root
-  is traced. Operations of one root stand together, so that its record is read and written once.
+  An operation, big-endian: kind and form B, bucket c4, root id c8, value to XOR 2 x i4, outstanding i4, flags B, spout
+  index I4; then by flags: 1 outstanding unknown; 2 message timeout I4; 4 progress timeout I4; 8 text, length I2 and bytes
+  (message id, or reason); 16 component, likewise; 32 hash of root and edge, 2 x I4, of an init its traceparent, 25 bytes;
+  64 names of edges, their number I2 and 8 bytes each; 128 nothing: the root is traced. Operations of one root stand
+  together, so that its record is read and written once.
+
+  The low half of the first byte is the kind (1 init, 2 ack, 3 fail, 4 reset timeout), the high half the form of an
+  operation that has one: of an init 1, it ends when all of its edges have ended, or 2, at its first fail (0: as the
+  topology says); of a fail 1, it ends an edge as an ack does.
 ]]
 
 local TRACEPARENT_BYTES = 25
 local OPERATION = '>Bc4c8i4i4i4BI4'
+
+-- Notes the form of an operation. Gives its kind.
+local function read_kind(op, kind)
+  -- rule: a form is told apart from its kind
+  op.form = math.floor(kind / 16)
+  return kind % 16
+end
 
 local function read_text(ops, pos)
   local high, low = string.byte(ops, pos, pos + 1)
@@ -58,6 +69,7 @@ local function run(call, handler, ops)
   root.id = nil
   while pos <= size do
     kind, bucket, root_id, op.high, op.low, op.outstanding, flags, op.spout, pos = struct.unpack(OPERATION, ops, pos)
+    kind = read_kind(op, kind)
     pos = read_optional(op, kind, flags, ops, pos)
     if root_id ~= root.id then
       -- rule: a root is put down before the next is taken up

@@ -11,8 +11,8 @@
   The entries of one call on a root are written at once. Bytes are reserved in steps, so that most entries change nothing
   but their trace.
 
-  An entry, big-endian: kind B (that of the operation, or 5: the end), at I5 (milliseconds since 2020-01-01), flags B; of
-  an init or an ack its ack val 2 x i4 and outstanding i4; of an init the spout index I4; of an end the outcome c1; then
+  An entry, big-endian: kind B (that of the operation, 5: the end, 6: a fail that ends an edge), at I5 (milliseconds since
+  2020-01-01), flags B; of an init, an ack or such a fail its ack val 2 x i4 and outstanding i4; of an init the spout index I4; of an end the outcome c1; then
   by flags: 1 outstanding unknown; 2 text, length I2 and bytes (message id, or reason); 4 component, likewise; 8 hash of
   root and edge, 2 x I4; 16 names of edges, their number I2 and 8 bytes each; 32 earlier operations are missing.
 ]]
@@ -21,7 +21,7 @@ local begin_trace, decide_trace, note_operation, pack_entry, write_trace, write_
 local cut_trace, drop_trace, drop_traces, read_trace
 
 do
-  local INIT, ACK, FAIL, END = 1, 2, 3, 5
+  local INIT, ACK, FAIL, END, FAILED_EDGE = 1, 2, 3, 5, 6
   local UNKNOWN_OUTSTANDING, TEXT, COMPONENT, EDGE, NAMES, IS_LATE = 1, 2, 4, 8, 16, 32
   local CHANGED = { p = true, a = true, e = true, f = true }
   local MAX_ROOT_BYTES, STEP = 262144, 256  -- the one is a multiple of the other
@@ -187,7 +187,8 @@ do
   -- Packs an operation as an entry.
   function pack_entry(call, op, kind)
     local flags, optional = 0, ''
-    if kind ~= FAIL and not op.outstanding then flags = flags + UNKNOWN_OUTSTANDING end
+    local is_plain_fail = kind == FAIL and op.form ~= ENDS_EDGE
+    if not is_plain_fail and not op.outstanding then flags = flags + UNKNOWN_OUTSTANDING end
     if op.text then flags, optional = flags + TEXT, pack_text(op.text) end
     if op.component then flags, optional = flags + COMPONENT, optional .. pack_text(op.component) end
     if op.edge_high then
@@ -196,8 +197,10 @@ do
     if op.names then flags, optional = flags + NAMES, optional .. struct.pack('>I2', #op.names / 8) .. op.names end
     if op.is_late then flags = flags + IS_LATE end
     local at = call.now - EPOCH
-    if kind == FAIL then return struct.pack('>BI5B', kind, at, flags) .. optional end
-    if kind == ACK then
+    if is_plain_fail then return struct.pack('>BI5B', kind, at, flags) .. optional end
+    if kind ~= INIT then
+      -- rule: a trace tells the fail of an edge apart
+      if kind == FAIL then kind = FAILED_EDGE end
       return struct.pack('>BI5Bi4i4i4', kind, at, flags, op.high, op.low, op.outstanding or 0) .. optional
     end
     return struct.pack('>BI5Bi4i4i4I4', kind, at, flags, op.high, op.low, op.outstanding or 0, op.spout) .. optional

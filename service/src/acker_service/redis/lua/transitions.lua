@@ -2,35 +2,37 @@
   The state machine of a root: what one operation does to it. Twin of acker_protocol/tree.py, with the same functions
   under the same names in the same order; a stateful property test compares the two.
 
-    state \ operation  Init                       Ack                        Fail           ResetTimeout
-    unknown            pending acked refused      early refused              early refused  unknown
-    early              pending acked failed       early duplicate refused    early          unknown
+    state \ operation  Init                  Ack                       Fail                      ResetTimeout
+    unknown            pending acked refused early refused             early refused             unknown
+    early              pending acked failed  early duplicate refused   early duplicate refused   unknown
                        refused
-    pending            duplicate conflict         pending acked duplicate    failed         pending
+    pending            duplicate conflict    pending acked failed      failed pending duplicate  pending
+                                             duplicate
     finished           finished, with the outcome, whatever the operation
-    no ackers          acked refused              finished                   finished       finished
-    handler            init                       ack                        fail           reset_timeout
+    no ackers          acked refused         finished                  finished                  finished
+    handler            init                  ack                       fail                      reset_timeout
 
   Codes of root.state: N unknown, E early, P pending, F finished. Codes of an answer: p pending, a acked, f failed,
   e early, d duplicate, u unknown, c conflict; A, F, T finished with that outcome; refused is m max_spout_pending,
   b mailbox_full or s store_full. finish is in completions.lua, expire in tick.lua; slices of keys forget what expired.
   Only here, at the end: the checks of an init's admission and of an acked edge, which Redis keeps in keys.
 
-  op is the operation. Its kind (1 init, 2 ack, 3 fail, 4 reset timeout) is an argument of its own; high and low are the
-  value to XOR, outstanding is nil if unknown, text is the message id or the reason, edge_high and edge_low are the hash
-  of root and edge.
+  op is the operation. Its kind (1 init, 2 ack, 3 fail, 4 reset timeout) is an argument of its own, and form its variant
+  (operations.lua); high and low are the value to XOR, outstanding is nil if unknown, text is the message id or the
+  reason, edge_high and edge_low are the hash of root and edge.
 ]]
 
 local apply_operation, replay_operation, new_edge, remember_edge
 
 do
   local MAX_SPAN = 4294967295
+  local MAX_FAILURES = 4294967295
   local SHORT_REASON = 64 -- characters
   local INIT, FAIL, RESET_TIMEOUT = 1, 3, 4
   local TRANSITIONS
 
   local apply_untracked, init, ack, fail, reset_timeout
-  local resolve, new_tree, emit, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
+  local resolve, is_failed, new_tree, emit, ends_when_all_have, end_edge, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
   local early_refusal, edge_refusal, kept_failure, admission_refusal, full_refusal, would_finish, emitted_by
 
   -- Applies one operation to a root. Gives the code of the answer.
@@ -53,6 +55,7 @@ do
     root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true
     -- rule: without ackers an init has its traceparent
     root.traceparent = op.traceparent
+    root.all_ended = ends_when_all_have(call, op)
     finish(call, root, 'A')
     return 'a'
   end
@@ -80,12 +83,7 @@ do
     code = call.dedupe_window > 0 and op.edge_high and edge_refusal(call, root, op)
     if code then return code end
     if root.state == 'N' then new_tree(call, root, op) end
-    -- rule: an edge that is remembered counts among what an early root takes
-    if root.state == 'E' and call.dedupe_window > 0 and op.edge_high then root.size = root.size + EDGE_BYTES end
-    -- rule: an ack begins the progress timeout anew
-    touch_progress_deadline(call, root)
-    note_ack(call, root, op)
-    xor_in(root, op)
+    end_edge(call, root, op)
     return resolve(call, root)
   end
 
@@ -93,6 +91,11 @@ do
     -- rule: a fail that may begin no tree is refused
     local code = early_refusal(call, root)
     if code then return code end
+    -- rule: a root that ends at its first fail takes any, whatever became of its edge
+    local ends_edge = op.form == ENDS_EDGE and (root.state ~= 'P' or root.all_ended)
+    code = ends_edge and call.dedupe_window > 0 and op.edge_high and edge_refusal(call, root, op)
+    -- rule: an early root is marked as failed, also by the fail of an edge that has ended
+    if code and (code ~= 'd' or root.state == 'P' or root.failed) then return code end
     local failure = kept_failure(call, root, op)
     if root.state == 'N' then new_tree(call, root, op) end
     -- rule: of several failures the first is kept
@@ -100,6 +103,13 @@ do
       root.failed, root.failure = true, failure
       -- rule: a failure counts among what an early root takes
       if root.state == 'E' then root.size = root.size + size_of_failure(failure) end
+    end
+    -- rule: a fail without an edge ends a root of either kind
+    if op.form ~= ENDS_EDGE then root.has_plain_fail = true end
+    if ends_edge and not code then
+      -- rule: a failed edge counts, whatever its value
+      root.failures = math.min(root.failures + 1, MAX_FAILURES)
+      end_edge(call, root, op)
     end
     return resolve(call, root)
   end
@@ -118,7 +128,7 @@ do
     root.dirty = true
     -- rule: a root waits for its init, whatever else came
     if root.state == 'E' then return 'e' end
-    if root.failed then
+    if is_failed(root) then
       finish(call, root, 'F')
       return 'f'
     end
@@ -129,8 +139,16 @@ do
       count(call, 'unbalanced')
       return 'p'
     end
-    finish(call, root, 'A')
-    return 'a'
+    -- rule: a root of which edges failed ends failed, and any other acked
+    finish(call, root, root.failures > 0 and 'F' or 'A')
+    return root.failures > 0 and 'f' or 'a'
+  end
+
+  -- Whether a fail ends a root, whatever edges are left.
+  function is_failed(root)
+    -- rule: where all edges have to end only a plain fail ends the root
+    if root.all_ended then return root.has_plain_fail end
+    return root.failed
   end
 
   -- Begins a tree at the first operation on its root, of any kind.
@@ -140,6 +158,7 @@ do
     root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
     root.message_id, root.message_id_is_long = nil, false
     root.traceparent, root.has_traceparent = nil, false
+    root.failures, root.has_plain_fail, root.all_ended = 0, false, false
     begin_details(call, root)
     begin_trace(call, root, op)
   end
@@ -150,10 +169,28 @@ do
     -- rule: the progress timeout of an init goes before the topology's
     root.message_timeout, root.progress_timeout = op.message_timeout, op.progress_timeout or call.progress_timeout
     root.traceparent = op.traceparent
+    root.all_ended = ends_when_all_have(call, op)
     if root.progress_timeout == 0 then root.progress_timeout = nil end
     -- rule: the message timeout begins with the init, and is the init's own if it has one
     root.deadline = deadline_after(call, root, root.message_timeout or call.message_timeout)
     touch_progress_deadline(call, root)
+    xor_in(root, op)
+  end
+
+  -- Whether the root of an init ends when all of its edges have ended, and not at its first fail.
+  function ends_when_all_have(call, op)
+    -- rule: an init says what ends its root, or else the topology does
+    if op.form == 0 then return call.all_ended end
+    return op.form == ALL_ENDED
+  end
+
+  -- Ends an edge, acked or failed: counts it among what an early root takes, and XORs it in.
+  function end_edge(call, root, op)
+    -- rule: an edge that is remembered counts among what an early root takes
+    if root.state == 'E' and call.dedupe_window > 0 and op.edge_high then root.size = root.size + EDGE_BYTES end
+    -- rule: an ack begins the progress timeout anew
+    touch_progress_deadline(call, root)
+    note_ack(call, root, op)
     xor_in(root, op)
   end
 
@@ -225,7 +262,7 @@ do
   -- Takes a free slot for an init, or gives the code that refuses it.
   function admission_refusal(call, root, op)
     local code = full_refusal(call, op)
-    if code or not call.free_slots or would_finish(root, op) then return code end
+    if code or not call.free_slots or would_finish(call, root, op) then return code end
     -- rule: an init without a free slot is refused
     if (call.free_slots[op.spout] or 0) <= 0 then return 'm' end
     -- rule: an init takes a slot
@@ -239,10 +276,11 @@ do
   end
 
   -- Whether this init would finish the root at once, so that it needs no slot.
-  function would_finish(root, op)
+  function would_finish(call, root, op)
     if root.state == 'N' then return op.high == 0 and op.low == 0 and (op.outstanding or 0) == 0 end
+    local all_ended = ends_when_all_have(call, op)
     -- rule: the init of a failed root needs no slot
-    if root.failed then return true end
+    if all_ended and root.has_plain_fail or root.failed and not all_ended then return true end
     local zero = bit.bxor(root.high, op.high) == 0 and bit.bxor(root.low, op.low) == 0
     return zero and (add_outstanding(root.outstanding, op.outstanding) or 0) == 0
   end
@@ -291,7 +329,7 @@ do
     -- rule: a repeat whose root is forgotten is a duplicate
     if root.state == 'N' then return 'd' end
     if root.state == 'E' then return kind == RESET_TIMEOUT and 'u' or 'e' end
-    -- rule: a fail that is repeated is a duplicate, though its root is pending
-    return kind == FAIL and 'd' or 'p'
+    -- rule: a fail that is repeated is a duplicate, though its root is pending, unless it may have ended an edge alone
+    return kind == FAIL and not (op.form == ENDS_EDGE and root.all_ended) and 'd' or 'p'
   end
 end
