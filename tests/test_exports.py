@@ -11,7 +11,7 @@ from acker_protocol.errors import known
 
 CLIENT = """
     Acker AsyncAcker Spout AsyncSpout Replay AsyncReplay ReplayPolicy ReplayMessage Exhausted
-    Root Tuple AsyncTuple Anchor Anchors Batch Collection OperationResult Completion Outcome OperationState Stats
+    Root Tuple AsyncTuple Anchor Anchors Batch Collection OperationResult Completion Outcome OperationState EndOn Stats
     Topology RootInfo SpoutTaskInfo Callback WebhookTest DeadLetter Failure
     DropTuple FailTuple TupleSignal topology_of
     AckerError UsageError TupleClosed DuplicateKey TooManyAnchors ClientClosed InvalidHeader InvalidSignature

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from acker_protocol.anchors import Anchor, Anchors, topology_of
-from acker_protocol.operations import OperationState, Outcome
+from acker_protocol.operations import EndOn, OperationState, Outcome
 
 from acker_client._client_base import Stats
 from acker_client._core.batch import Batch
@@ -90,6 +90,7 @@ __all__ = [
     "DeadLetter",
     "DropTuple",
     "DuplicateKey",
+    "EndOn",
     "Exhausted",
     "FailTuple",
     "Failure",

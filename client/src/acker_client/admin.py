@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import UnknownTopology
-from acker_protocol.operations import OperationState, Outcome
+from acker_protocol.operations import EndOn, OperationState, Outcome
 from acker_protocol.wire import fields
 
 from acker_client._core import requests, responses, validate
@@ -17,6 +17,7 @@ from acker_client.errors import InvalidResponse
 if TYPE_CHECKING:
     from acker_client._core.effects import Flow
     from acker_client._core.retry import RetrySession
+    from acker_client.root import EndOnName
     from acker_client.tuple import Run, RunAsync
 
 _DAYS_MS = range(fields.TIMEOUT_MS.stop)
@@ -28,7 +29,8 @@ class Topology:
 
     ``progress_timeout``, ``max_spout_pending`` are None, ``dedupe_window`` is 0 where there is none;
     ``dedupe_automatic``: it follows the message timeout. ``pending`` roots have not ended, ``unread`` completions are
-    not released, ``counts`` are those since it was created. ``trace`` is the share of its roots that are traced.
+    not released, ``counts`` are those since it was created. ``trace`` is the share of its roots that are traced,
+    ``end_on`` what ends a root whose init does not say.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Topology:
     root_details: bool = True
     trace: float = 0
     dedupe_automatic: bool = False
+    end_on: EndOn = EndOn.FIRST_FAIL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,13 +168,14 @@ class Topologies:
         retention: float | None = None,
         root_details: bool | None = None,
         trace: float | None = None,
+        end_on: "EndOnName | None" = None,
     ) -> Topology:
         """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
 
         What is None keeps its value, and has its default in a new topology: 4 ackers, a message timeout of 30, a
         retention of 60, a dedupe window that is ``"automatic"`` (it equals the message timeout and follows it), the
-        details of roots, nothing else. 0 is none for ``progress_timeout``, ``max_spout_pending``, ``dedupe_window``.
-        Raises `AckersFixed` for another number of ackers.
+        details of roots, roots that end at their first fail, nothing else. 0 is none for ``progress_timeout``,
+        ``max_spout_pending``, ``dedupe_window``. Raises `AckersFixed` for another number of ackers.
         """
         document = topology_document(
             ackers=ackers,
@@ -182,6 +186,7 @@ class Topologies:
             retention=retention,
             root_details=root_details,
             trace=trace,
+            end_on=end_on,
         )
         return self._run(create_topology(self._session, name, document))
 
@@ -196,6 +201,7 @@ class Topologies:
         retention: float | None = None,
         root_details: bool | None = None,
         trace: float | None = None,
+        end_on: "EndOnName | None" = None,
     ) -> Topology:
         """Change a topology that exists; needs the scope ``admin``. Raises `UnknownTopology`.
 
@@ -210,6 +216,7 @@ class Topologies:
             retention=retention,
             root_details=root_details,
             trace=trace,
+            end_on=end_on,
         )
         return self._run(update_topology(self._session, name, document))
 
@@ -245,6 +252,7 @@ class AsyncTopologies:
         retention: float | None = None,
         root_details: bool | None = None,
         trace: float | None = None,
+        end_on: "EndOnName | None" = None,
     ) -> Topology:
         """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
 
@@ -259,6 +267,7 @@ class AsyncTopologies:
             retention=retention,
             root_details=root_details,
             trace=trace,
+            end_on=end_on,
         )
         return await self._run(create_topology(self._session, name, document))
 
@@ -273,6 +282,7 @@ class AsyncTopologies:
         retention: float | None = None,
         root_details: bool | None = None,
         trace: float | None = None,
+        end_on: "EndOnName | None" = None,
     ) -> Topology:
         """Change a topology that exists; what is None keeps its value. Raises `UnknownTopology`."""
         document = topology_document(
@@ -284,6 +294,7 @@ class AsyncTopologies:
             retention=retention,
             root_details=root_details,
             trace=trace,
+            end_on=end_on,
         )
         return await self._run(update_topology(self._session, name, document))
 
@@ -352,6 +363,7 @@ def _read_topology(response: responses.Response) -> Topology:
             counts=found.get("counts", {}),
             root_details=found.get("root_details", True),
             trace=found.get("trace", 0),
+            end_on=EndOn(found.get("end_on", EndOn.FIRST_FAIL)),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InvalidResponse(f"the answer holds no topology: {error!r}") from None

@@ -1,11 +1,11 @@
 """A root that is being emitted: its first edges, and its init."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from acker_protocol.anchors import from_ids, header_prefix, write_header
 from acker_protocol.ids import SPOUT_EDGE, draw_id, format_id
-from acker_protocol.operations import Init, Operation
+from acker_protocol.operations import EndOn, Init, Operation
 from acker_protocol.tracing import is_marked, mark
 from acker_protocol.wire import fields
 
@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     from acker_protocol.anchors import Anchors
 
 
+EndOnName = Literal["first_fail", "all_ended"]
+"""What ends a root: its first fail, or that all of its edges have ended, some of them perhaps failed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitOptions:
     """What a root is emitted with; timeouts in milliseconds.
 
     ``message_id`` is the spout's own id of the message; without one the root is not tracked and nothing is sent. A
     timeout of None is the topology's; a progress timeout of 0 is none. ``trace``: the root is traced. ``traceparent``
-    is W3C's header of that name, which the completion gives back.
+    is W3C's header of that name, which the completion gives back. ``end_on`` is what ends the root, None for what the
+    topology says.
     """
 
     message_id: str | None = None
@@ -35,6 +40,7 @@ class EmitOptions:
     progress_timeout_ms: int | None = None
     trace: bool = False
     traceparent: str | None = None
+    end_on: EndOn | None = None
 
 
 def emit_options(
@@ -44,6 +50,7 @@ def emit_options(
     progress_timeout: float | None,
     trace: bool = False,
     traceparent: str | None = None,
+    end_on: "EndOnName | None" = None,
 ) -> EmitOptions:
     """Check what a program emits a root with; timeouts in seconds. Raises `UsageError`."""
     return EmitOptions(
@@ -52,6 +59,7 @@ def emit_options(
         progress_timeout_ms=validate.milliseconds("progress_timeout", progress_timeout, fields.TIMEOUT_MS, zero=True),
         trace=trace,
         traceparent=validate.checked("traceparent", fields.traceparent, traceparent),
+        end_on=validate.checked("end_on", fields.end_on, end_on),
     )
 
 
@@ -127,6 +135,7 @@ class Root:
                 trace=self._options.trace or None,
                 edges=tuple(edges.children) if is_traced(edges.root_id) else None,
                 traceparent=self.traceparent,
+                end_on=self._options.end_on,
             )
             for edges in self._parents()
         ]

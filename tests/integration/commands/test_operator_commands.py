@@ -338,7 +338,18 @@ def test_a_topology_is_created_shown_set_and_deleted(acker_command: Run, acker: 
         "topology", "create", name, "--ackers", "2", "--message-timeout", "2m", "-o", "json"
     ).document
     assert (created["ackers"], created["message_timeout_ms"], created["dedupe_automatic"]) == (2, 120_000, True)
-    options = ("--max-spout-pending", "7", "--dedupe-window", "5m", "--root-details", "off", "--trace", "0.5")
+    options = (
+        "--max-spout-pending",
+        "7",
+        "--dedupe-window",
+        "5m",
+        "--root-details",
+        "off",
+        "--trace",
+        "0.5",
+        "--end-on",
+        "all_ended",
+    )
     changed = acker_command("topology", "set", name, *options, "-o", "json").document
     assert (changed["max_spout_pending"], changed["dedupe_window_ms"], changed["dedupe_automatic"]) == (
         7,
@@ -346,6 +357,7 @@ def test_a_topology_is_created_shown_set_and_deleted(acker_command: Run, acker: 
         False,
     )
     assert (changed["root_details"], changed["trace"], changed["message_timeout_ms"]) == (False, 0.5, 120_000)
+    assert changed["end_on"] == "all_ended"
     undone = acker_command(
         *("topology", "set", name, "--max-spout-pending", "0", "--dedupe-window", "automatic", "-o", "json")
     ).document

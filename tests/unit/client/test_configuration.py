@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import httpx
 import pytest
-from acker_client import Acker, AsyncAcker, RetriesExhausted, UnknownRoot
+from acker_client import Acker, AsyncAcker, EndOn, RetriesExhausted, UnknownRoot
 from acker_client.config import ClientConfig, address_from
 from acker_client.testing import MemoryAcker
 
@@ -165,7 +165,7 @@ async def test_a_loop_of_an_async_client_that_is_left_says_so_too(async_acker, s
 def test_topologies_are_created_read_changed_and_deleted(acker, service):
     made = acker.topologies.create("default", message_timeout=90, dedupe_window=600.0001)
     assert (made.name, made.message_timeout, made.dedupe_window) == ("default", 90.0, 600.001)
-    assert (made.root_details, made.trace) == (True, 0)
+    assert (made.root_details, made.trace, made.end_on) == (True, 0, "first_fail")
     assert acker.topologies.get("default") == made
     acker.topologies.delete("default", force=True, discard=True)
     assert dict(service.requests[-1].url.params) == {"force": "true", "discard": "true"}
@@ -206,8 +206,9 @@ def acker_error(name: str) -> type[Exception]:
 @pytest.mark.anyio
 async def test_an_async_client_has_them_too(async_acker):
     assert (await async_acker.topologies.create("default", retention=120)).retention == 120
-    changed = await async_acker.topologies.create("default", root_details=False, trace=0.5)
+    changed = await async_acker.topologies.create("default", root_details=False, trace=0.5, end_on="all_ended")
     assert (changed.retention, changed.root_details, changed.trace) == (120, False, 0.5)
+    assert changed.end_on is EndOn.ALL_ENDED
     with pytest.raises(acker_error("UnknownRoot")):
         await async_acker.roots.get("00000000000000aa")
     await async_acker.topologies.delete("default")
@@ -250,6 +251,7 @@ async def test_a_program_of_tasks_awaits_a_root_likewise(async_acker):
         ({"retention": "1"}, "retention must be a number"),
         ({"dedupe_window": "auto"}, "dedupe_window must be a number"),
         ({"root_details": "no"}, "root_details must be true or false"),
+        ({"end_on": "all"}, "end_on must be 'first_fail' or 'all_ended'"),
         ({"trace": 2}, "trace must be a number from 0 to 1"),
     ],
 )

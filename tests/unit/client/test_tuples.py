@@ -97,9 +97,29 @@ def test_a_root_carried_twice_is_acked_twice_with_children_of_either_edge():
     assert [(ack.edge_id, ack.ack_val) for ack in acks(tup)] == [(10, 10 ^ one), (11, 11 ^ two)]
 
 
-def test_a_root_carried_twice_fails_once_and_is_reset_once():
-    assert a_tuple((1, 10), (1, 11)).fail_operations("no") == [Fail(root_id=1, reason="no", component="split")]
+def test_a_root_carried_twice_fails_by_either_edge_and_is_reset_once():
+    assert a_tuple((1, 10), (1, 11)).fail_operations("no") == [a_fail(10, edge_id=10), a_fail(11, edge_id=11)]
     assert a_tuple((1, 10), (1, 11)).reset_operations() == [ResetTimeout(root_id=1, component="split")]
+
+
+def a_fail(ack_val: int, *, outstanding: int = -1, edge_id: int) -> Fail:
+    return Fail(root_id=1, reason="no", component="split", ack_val=ack_val, outstanding=outstanding, edge_id=edge_id)
+
+
+def test_a_fail_holds_the_own_edge_and_the_children_so_far():
+    tup = a_tuple((1, 10))
+    [one], [two] = edges(tup.anchor("x")), edges(tup.anchor())
+    [fail] = tup.fail_operations("no")
+    assert fail == a_fail(10 ^ one ^ two, outstanding=1, edge_id=10)
+    assert isinstance(fail, Fail)
+    assert fail.children is None
+
+
+def test_the_fail_of_a_traced_root_names_its_children():
+    leaf, parent = a_tuple((1, 10)), a_tuple((1, 10), (2, 20))
+    one, _ = edges(parent.anchor("x"))
+    assert [fail.children for fail in leaf.fail_operations("no", lambda root: root == 1)] == [()]
+    assert [fail.children for fail in parent.fail_operations("no", lambda root: root == 1)] == [(one,), None]
 
 
 def test_a_reason_is_cut_to_what_the_contract_takes():

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from acker_protocol import routes
+from acker_protocol.operations import EndOn
 
 from acker_client._cli.output import Result, pairs, table
 from acker_client._cli.service import Service
@@ -24,6 +25,7 @@ SETTINGS = {
     "retention": "retention_ms",
     "root_details": "root_details",
     "trace": "trace",
+    "end_on": "end_on",
 }
 """The fields of the contract that options set, by the names of the options."""
 
@@ -80,6 +82,11 @@ def _add_settings(parser: ServiceParser) -> None:
     add("--retention", type=read_span, metavar="TIME", help="How long outcomes are remembered [1m].")
     add("--root-details", type=_switch, metavar="on|off", help="Whether roots keep what their last ack says [on].")
     add("--trace", type=_share, metavar="SHARE", help="The share of the roots that are traced, 0 to 1 [0].")
+    add(
+        "--end-on",
+        choices=[str(kind) for kind in EndOn],
+        help="Whether a root ends at its first fail, or when all have ended.",
+    )
 
 
 def _count(text: str) -> int:

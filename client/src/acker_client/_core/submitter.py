@@ -57,9 +57,9 @@ class Submitter:
         return self._ack(tup)
 
     def fail(self, tup: "BaseTuple", *, reason: str | None) -> "Flow[list[OperationState]]":
-        """Fail every root of a tuple."""
+        """Fail every root of a tuple, or its edge alone where the root ends when all have ended."""
         self.flusher.buffer.raise_failures()
-        return (yield from self.submit(check_tuple(tup).fail_operations(reason)))
+        return (yield from self.submit(check_tuple(tup).fail_operations(reason, self.is_traced)))
 
     def reset_timeout(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
         """Reset the timeout of every root of a tuple: at once, since at the end of a batch it could be too late."""
@@ -92,7 +92,7 @@ class Submitter:
         if isinstance(error, DropTuple):
             yield from self._drop(tup, error)
         elif isinstance(error, Exception) and not tup.closed and (signal or tup.on_error == "fail"):
-            yield from self.submit(tup.fail_operations(str(error) or type(error).__name__))
+            yield from self.submit(tup.fail_operations(str(error) or type(error).__name__, self.is_traced))
         return signal
 
     def is_wanted(self, tup: "BaseTuple") -> "Flow[bool]":

@@ -66,6 +66,7 @@ def topology_document(
     retention: float | None,
     root_details: bool | None,
     trace: float | None,
+    end_on: str | None,
 ) -> dict[str, Any]:
     """Write a topology's configuration; None is left out, and 0 for a cap is none.
 
@@ -86,6 +87,7 @@ def topology_document(
         "max_spout_pending": max_spout_pending,
         "root_details": validate.checked("root_details", fields.boolean, root_details),
         "trace": validate.checked("trace", fields.share, trace),
+        "end_on": validate.checked("end_on", fields.end_on, end_on),
     }
     for name, (seconds, allowed) in milliseconds.items():
         document[f"{name}_ms"] = validate.milliseconds(name, seconds, allowed)

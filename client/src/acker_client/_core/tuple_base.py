@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from acker_protocol.anchors import from_ids, write_header
 from acker_protocol.operations import Fail, Operation, OperationState, ResetTimeout
+from acker_protocol.tracing import is_marked
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_client import propagate
@@ -15,7 +16,7 @@ from acker_client._core.edges import EdgeSet, add_child
 from acker_client.errors import TupleClosed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from acker_protocol.anchors import Anchors
 
@@ -181,13 +182,30 @@ class BaseTuple:
         self._end = "acked"
         return self._ids, self._edges
 
-    def fail_operations(self, reason: str | None) -> "list[Operation]":
-        """Close the tuple, and give one fail per root, with the reason cut to what the contract takes."""
+    def fail_operations(self, reason: str | None, is_traced: "Callable[[int], bool]" = is_marked) -> "list[Operation]":
+        """Close the tuple, and give one fail per root and edge, with the reason cut to what the contract takes.
+
+        A fail carries the children so far, as an ack does: a root that ends when all have ended waits for them. It
+        names them if the root is traced.
+        """
         validate.text("reason", reason)
         self._check_open("failed")
         self._end = "failed"
         words = reason and reason.encode(errors="replace").decode()[:REASON_CHARACTERS]
-        return [Fail(root_id=root, reason=words, component=self.component) for root in self.roots()]
+        if self._edges is None:
+            self._edges = self._make_edges(self.component)
+        return [
+            Fail(
+                root_id=edges.root_id,
+                reason=words,
+                component=self.component,
+                ack_val=edges.ack_val,
+                outstanding=edges.outstanding,
+                edge_id=edges.edge_id,
+                children=tuple(edges.children) if is_traced(edges.root_id) else None,
+            )
+            for edges in self._edges
+        ]
 
     def reset_operations(self) -> "list[Operation]":
         """Return one reset of the timeout per root; the tuple stays open."""

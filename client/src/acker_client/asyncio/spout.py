@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from acker_client._core.spout_task import SpoutTask
     from acker_client._core.spouts import Spouts
     from acker_client.asyncio.driver import AsyncDriver
+    from acker_client.root import EndOnName
 
 
 class AsyncSpout:
@@ -37,12 +38,14 @@ class AsyncSpout:
         progress_timeout: float | None = None,
         trace: bool = False,
         traceparent: str | None = None,
+        end_on: "EndOnName | None" = None,
     ) -> AsyncIterator[Root]:
         """Emit a root: anchor one child per consumer in the block; its init is sent when the block ends.
 
         ``message_id`` is the spout's own id of the message; without one nothing is tracked. Timeouts are in seconds,
         None for the topology's. With ``trace`` the acker keeps the root's tree; ``traceparent`` comes back with the
-        completion. It waits for a free slot before the
+        completion. ``end_on`` is what ends the root: its first fail, or that all of its edges have ended, None for what
+        the topology says. It waits for a free slot before the
         block, and raises `MaxSpoutPending`, `MailboxFull` or `StoreFull` for an init that stays refused. If the block
         raises, or is cancelled, no init is sent.
         """
@@ -52,6 +55,7 @@ class AsyncSpout:
             progress_timeout=progress_timeout,
             trace=trace,
             traceparent=traceparent,
+            end_on=end_on,
         )
         root = self._spouts.make_root(self._task, options)
         remaining = self._spouts.admit_root(self._task, root)

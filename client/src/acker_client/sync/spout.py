@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from acker_client._core.spout_task import SpoutTask
     from acker_client._core.spouts import Spouts
-    from acker_client.root import EmitOptions
+    from acker_client.root import EmitOptions, EndOnName
     from acker_client.sync.driver import Driver
 
 
@@ -39,12 +39,15 @@ class Spout:
         progress_timeout: float | None = None,
         trace: bool = False,
         traceparent: str | None = None,
+        end_on: "EndOnName | None" = None,
     ) -> "EmitBlock":
         """Emit a root, current in the block: anchor one child per consumer there; its init is sent when it ends.
 
         ``message_id`` is the spout's own id of the message; without one nothing is tracked. Timeouts are in seconds,
         None for the topology's; a progress timeout of 0 is none. With ``trace`` the acker keeps
-        the root's tree (docs/explain.md); ``traceparent`` comes back with the completion.
+        the root's tree (docs/explain.md); ``traceparent`` comes back with the completion. ``end_on`` is what ends the
+        root: its first fail, or that all of its edges have ended; then the completion says how many failed. None is
+        what the topology says.
 
         Where the topology has a cap it waits for a free slot before the block (`MaxSpoutPending`). A refused init is
         sent again for ``emit_timeout``, then the refusal is raised (`MaxSpoutPending`, `MailboxFull`, `StoreFull`);
@@ -56,6 +59,7 @@ class Spout:
             progress_timeout=progress_timeout,
             trace=trace,
             traceparent=traceparent,
+            end_on=end_on,
         )
         return EmitBlock(task=self._task, spouts=self._spouts, driver=self._driver, options=options)
 

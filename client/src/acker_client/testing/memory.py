@@ -6,7 +6,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Unpack
 
 from acker_protocol import errors, routes
-from acker_protocol.operations import REFUSED, Operation, OperationState
+from acker_protocol.operations import REFUSED, EndOn, Operation, OperationState
 from acker_protocol.states import State, TopologyRules
 from acker_protocol.wire.operations import VERBS, decode_batch, decode_json, decode_operation, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, decode_packed
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from acker_client._core.topology import DedupeWindow
+    from acker_client.root import EndOnName
 
 URL = "http://acker.test"
 MAX_OPS = 10_000
@@ -68,6 +69,7 @@ class MemoryAcker:
     Time passes only by ``clock``; a long poll that finds nothing lets its wait pass at once. The topology has
     ``message_timeout``, ``progress_timeout``, ``dedupe_window`` and ``retention`` (seconds, 0 for none; an automatic
     window equals the message timeout) and ``max_spout_pending``; ``max_early`` bounds the roots without their init.
+    ``end_on`` is what ends a root whose init does not say.
     ``requests`` lists the requests that came. ``faults`` hit the next requests, one each, None letting one through: an
     error of httpx or httpx2 is raised before anything is applied, or afterwards if wrapped in `lost_reply`; a
     `ServiceError` or a response is the answer. ``refusals`` are the states that answer the next inits.
@@ -86,6 +88,7 @@ class MemoryAcker:
         retention: float = 60.0,
         max_spout_pending: int | None = None,
         max_early: int | None = None,
+        end_on: "EndOnName" = "first_fail",
     ) -> None:
         self.topology = topology
         self.clock = clock or Clock()
@@ -100,6 +103,7 @@ class MemoryAcker:
             progress_timeout_ms=to_milliseconds(progress_timeout),
             dedupe_window_ms=to_milliseconds(message_timeout if dedupe_window == "automatic" else dedupe_window),
             retention_ms=to_milliseconds(retention),
+            end_on=EndOn(end_on),
         )
         self.store = MemoryStore(self.clock, rules=rules, max_spout_pending=max_spout_pending, max_early=max_early)
         self.refusals: deque[OperationState] = self.store.refusals
@@ -219,10 +223,13 @@ class MemoryAcker:
             "progress_timeout_ms": rules.progress_timeout_ms or None,
             "retention_ms": rules.retention_ms,
             "max_spout_pending": self.store.max_spout_pending,
+            "end_on": rules.end_on,
         } | self._shown
 
     def _put_topology(self, document: Document) -> Document:
         known = {name: value for name, value in document.items() if name in TopologyRules.__dataclass_fields__}
+        if "end_on" in known:
+            known["end_on"] = EndOn(known["end_on"] or EndOn.FIRST_FAIL)
         rules = replace(self.store.rules, **known)
         if "dedupe_window_ms" in document:
             self._dedupe_automatic = document["dedupe_window_ms"] is None
