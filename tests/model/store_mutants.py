@@ -14,6 +14,7 @@ DEAD = "tests/integration/mailboxes/test_dead_letters.py::"
 DELIVERIES = "tests/integration/delivery/test_deliveries.py::"
 FAILURES = "tests/integration/roots/test_failures.py::"
 FAILURES_METRIC = "tests/integration/roots/test_failures_metric.py::"
+GRACE = "tests/model/test_grace.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 LIFETIMES = "tests/model/test_lifetimes.py::"
@@ -237,6 +238,16 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     # ticks
     ("a root that timed out names the component that acked last", "component_name(call, number) or ", "", FAILURES_METRIC + "test_a_root_that_timed_out_counts_for_the_component_that_acked_last"),
     ("a timeout is written with where its root hung", None, "", "tests/unit/protocol/wire/test_completions.py::test_a_timeout_is_written_with_where_its_root_hung"),
+    ("without grace no tick is noted", "redis.call('UNLINK', key) return", "return", GRACE + "test_a_topology_whose_grace_ends_forgets_its_last_tick"),
+    ("a gap is kept while a walk may be in it", None, "", GRACE + "test_a_gap_is_forgotten_a_minute_after_it_is_worked_off"),
+    ("a gap is kept while a bucket is due in it", "redis.call('ZCOUNT', call.due_key, '-inf', to) == 0", "true", GRACE + "test_a_gap_with_something_due_in_it_is_kept"),
+    ("two ticks far apart leave a gap", "call.now - last > MAX_APART", "call.now - last >= MAX_APART", GRACE + "test_ticks_that_are_two_seconds_apart_leave_no_gap"),
+    ("a gap that is not worked off goes on", "to <= EPOCH or is_worked_off(call, to)", "true", GRACE + "test_an_outage_while_a_gap_is_worked_off_goes_on_with_it"),
+    ("a gap that is worked off is forgotten", "is_worked_off(call, to)", "false", GRACE + "test_a_gap_is_forgotten_a_minute_after_it_is_worked_off"),
+    ("a tick leaves its time to the next", "call.now - EPOCH", "0", GRACE + "test_ticks_that_are_two_seconds_apart_leave_no_gap"),
+    ("a walk knows the gap", None, "", GRACE + "test_an_overfull_bucket_that_is_walked_gets_grace"),
+    ("every shard of a topology with grace is ticked", "topology.config.grace_ms", "False", IDLE + "test_every_shard_of_a_topology_with_grace_is_ticked"),
+    ("an idle shard of a topology with grace is ticked once a second", "now - self._noted_at[topology.id] >= NOTED_EVERY_S", "False", IDLE + "test_every_shard_of_a_topology_with_grace_is_ticked"),
     ("what is over leaves the index", None, "", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),
     ("the earliest deadline is the bucket's score", "deadline <", "deadline >", TICK + "test_each_root_of_a_bucket_ends_in_its_own_time"),
     ("what stays in the index is scored by what is left", None, "", TICK + "test_a_shard_is_looked_at_until_the_outcomes_of_its_roots_are_forgotten"),

@@ -28,6 +28,7 @@ from tests.support.model_acker import ModelAcker
 
 WINDOW_MS = 1_500
 ROOTS = (1, 2, 3, 4, 2**64 - 1)
+GRACES = (0, 0, 400, 3_000)
 SPOUTS = ("a", "b")
 LONG = "a message id that is longer than a record may hold, so it lies beside it: 刘备"
 
@@ -96,6 +97,7 @@ configurations = st.builds(
     trace=st.sampled_from((0, 0.5, 1)),
     root_details=st.sampled_from((True, True, False)),
     end_on=st.sampled_from(EndOn),
+    grace_ms=st.sampled_from(GRACES),
 )
 
 

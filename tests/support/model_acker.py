@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from acker_protocol.idempotency import replay_operation
 from acker_protocol.operations import REFUSED, Ack, CompletionRecord, Fail, Init, Operation, OperationState, Outcome
-from acker_protocol.states import Finished, State, Tree
-from acker_protocol.tree import apply_operation, expire, forget_expired
+from acker_protocol.states import Finished, Gap, State, Tree
+from acker_protocol.tree import apply_operation, expire, forget_expired, note_tick
 from acker_service.redis.codec import Indexes, Layout
 from acker_service.topologies.config import TopologyConfig
 
@@ -46,6 +46,8 @@ class ModelAcker:
     early_max_bytes: int = 67_108_864
     early_sizes: Counter[int] = field(default_factory=Counter)
     is_full: bool = False
+    last_tick_ms: int | None = None
+    gap: Gap | None = None
 
     def apply(self, operations: Sequence[Operation], key: str | None) -> tuple[Answers, bool]:
         """Apply a request, and return its answers and whether every shard knew it."""
@@ -67,9 +69,12 @@ class ModelAcker:
         return [answers[index] for index in range(len(operations))], bool(parts) and all(repeated)
 
     def tick(self) -> None:
-        """End all that is overdue."""
+        """End all that is overdue, but for what gets grace."""
+        rules = self.configuration.rules
+        self.gap = note_tick(self.last_tick_ms, self.gap, now_ms=self.now_ms, rules=rules)
+        self.last_tick_ms = self.now_ms if rules.grace_ms else None
         for root_id, state in list(self.roots.items()):
-            self.roots[root_id], completion = expire(state, now_ms=self.now_ms, rules=self.configuration.rules)
+            self.roots[root_id], completion = expire(state, now_ms=self.now_ms, rules=rules, gap=self.gap)
             if completion:
                 self._append(completion)
             elif state is not None and self.roots[root_id] is None:

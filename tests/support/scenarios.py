@@ -90,6 +90,8 @@ RESET = ResetTimeout(root_id=ROOT)
 ACKED, FAILED, TIMED_OUT = (Outcome.ACKED, None), (Outcome.FAILED, "broken"), (Outcome.TIMED_OUT, None)
 ACKED_TOO_OFTEN = (Outcome.TIMED_OUT, ACKED_TOO_OFTEN_WITHOUT_WINDOW)
 DEDUPE = TopologyConfig(message_timeout_ms=1_000, dedupe_window_ms=1_000, retention_ms=5_000)
+GRACE = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000, grace_ms=400)
+"""This root's id draws nothing of it: it is due when the outage is over."""
 PROGRESS = TopologyConfig(message_timeout_ms=1_000, progress_timeout_ms=300, retention_ms=5_000)
 CAPPED = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000, max_spout_pending=1)
 NO_ACKERS = TopologyConfig(ackers=0, retention_ms=5_000)
@@ -245,6 +247,28 @@ SCENARIOS = [
     Scenario("reset timeout unknown", [RESET], "unknown", [], "unknown"),
     Scenario("reset timeout finished", [init(E1), ack(E1), RESET], "pending acked finished", [ACKED]),
     Scenario("deadline passes", [init(E1), Wait(1_001), ack(E1)], "pending finished", [TIMED_OUT]),
+    Scenario(
+        "the deadline passes in an outage, with grace: the last ack may come after it",
+        [Wait(1), init(E1), Wait(3_000), ack(E1)],
+        "pending acked",
+        [ACKED],
+        configuration=GRACE,
+    ),
+    Scenario(
+        "the deadline passes in an outage, with grace: timed out when that is over",
+        [Wait(1), init(E1), Wait(3_000), Wait(1), ack(E1)],
+        "pending finished",
+        [TIMED_OUT],
+        configuration=GRACE,
+    ),
+    Scenario(
+        "early operations in an outage, with grace: dropped",
+        [Wait(1), ack(E1), Wait(3_000), ack(E1)],
+        "early early",
+        [],
+        "early",
+        configuration=GRACE,
+    ),
     Scenario("a deadline is never early", [init(E1), Wait(1_000), ack(E1)], "pending acked", [ACKED]),
     Scenario(
         "partial ack with a progress timeout: the idle deadline moves",

@@ -30,7 +30,8 @@ class Topology:
     ``progress_timeout``, ``max_spout_pending`` are None, ``dedupe_window`` is 0 where there is none;
     ``dedupe_automatic``: it follows the message timeout. ``pending`` roots have not ended, ``unread`` completions are
     not released, ``counts`` are those since it was created. ``trace`` is the share of its roots that are traced,
-    ``end_on`` what ends a root whose init does not say.
+    ``end_on`` what ends a root whose init does not say, ``grace`` the longest time that a root gets whose deadline
+    passed in an outage.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Topology:
     trace: float = 0
     dedupe_automatic: bool = False
     end_on: EndOn = EndOn.FIRST_FAIL
+    grace: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +171,7 @@ class Topologies:
         root_details: bool | None = None,
         trace: float | None = None,
         end_on: "EndOnName | None" = None,
+        grace: float | None = None,
     ) -> Topology:
         """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
 
@@ -187,6 +190,7 @@ class Topologies:
             root_details=root_details,
             trace=trace,
             end_on=end_on,
+            grace=grace,
         )
         return self._run(create_topology(self._session, name, document))
 
@@ -202,6 +206,7 @@ class Topologies:
         root_details: bool | None = None,
         trace: float | None = None,
         end_on: "EndOnName | None" = None,
+        grace: float | None = None,
     ) -> Topology:
         """Change a topology that exists; needs the scope ``admin``. Raises `UnknownTopology`.
 
@@ -217,6 +222,7 @@ class Topologies:
             root_details=root_details,
             trace=trace,
             end_on=end_on,
+            grace=grace,
         )
         return self._run(update_topology(self._session, name, document))
 
@@ -253,6 +259,7 @@ class AsyncTopologies:
         root_details: bool | None = None,
         trace: float | None = None,
         end_on: "EndOnName | None" = None,
+        grace: float | None = None,
     ) -> Topology:
         """Create a topology, or change the one of this name; needs the scope ``admin``. Times are in seconds.
 
@@ -268,6 +275,7 @@ class AsyncTopologies:
             root_details=root_details,
             trace=trace,
             end_on=end_on,
+            grace=grace,
         )
         return await self._run(create_topology(self._session, name, document))
 
@@ -283,6 +291,7 @@ class AsyncTopologies:
         root_details: bool | None = None,
         trace: float | None = None,
         end_on: "EndOnName | None" = None,
+        grace: float | None = None,
     ) -> Topology:
         """Change a topology that exists; what is None keeps its value. Raises `UnknownTopology`."""
         document = topology_document(
@@ -295,6 +304,7 @@ class AsyncTopologies:
             root_details=root_details,
             trace=trace,
             end_on=end_on,
+            grace=grace,
         )
         return await self._run(update_topology(self._session, name, document))
 
@@ -364,6 +374,7 @@ def _read_topology(response: responses.Response) -> Topology:
             root_details=found.get("root_details", True),
             trace=found.get("trace", 0),
             end_on=EndOn(found.get("end_on", EndOn.FIRST_FAIL)),
+            grace=(found.get("grace_ms") or 0) / 1000,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidResponse(f"the answer holds no topology: {error!r}") from None

@@ -11,7 +11,7 @@ class TopologyRules:
 
     ``tracked`` is False for a topology without ackers: its inits are acked at once and no tree is stored.
     ``root_details``: whether a tree keeps when its last ack came and which component that named. ``end_on`` is what
-    ends a root whose init does not say it.
+    ends a root whose init does not say it. ``grace_ms`` is what a root that was due in a `Gap` gets at most.
     """
 
     message_timeout_ms: int = 30_000
@@ -21,6 +21,18 @@ class TopologyRules:
     tracked: bool = True
     root_details: bool = True
     end_on: EndOn = EndOn.FIRST_FAIL
+    grace_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A time without ticks, in Unix milliseconds: from the tick before it on, and up to the one after it."""
+
+    from_ms: int
+    to_ms: int
+
+    def __contains__(self, deadline_ms: int) -> bool:
+        return self.from_ms <= deadline_ms < self.to_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,26 +19,31 @@ a finished root unknown after its retention.
 
 The XOR is Storm's (``Acker.java``). What each operation does out of order, repeated or late is Acker's own; see
 docs/semantics.md. ``acker_service/redis/lua/transitions.lua`` is the twin of this file, with the same functions under
-the same names in the same order; a stateful property test compares the two. `apply_operation`, `expire` and
-`forget_expired` are the API; the other functions are their steps.
+the same names in the same order; a stateful property test compares the two. `apply_operation`, `note_tick`, `expire`
+and `forget_expired` are the API; the other functions are their steps.
 """
 
 from dataclasses import replace
 
 from acker_protocol.operations import Ack, CompletionRecord, EndOn, Fail, Init, Operation, OperationState, Outcome
-from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
+from acker_protocol.states import Finished, Gap, State, TopologyRules, Transition, Tree
 
 __all__ = [
     "ACKED_TOO_OFTEN_IN_WINDOW",
     "ACKED_TOO_OFTEN_WITHOUT_WINDOW",
+    "MAX_APART_MS",
     "MAX_SPAN_MS",
     "apply_operation",
     "expire",
     "forget_expired",
+    "note_tick",
 ]
 
 MAX_SPAN_MS = 2**32 - 1
 """A deadline is at most this long after a root's first operation (49 days), however often its timeout is reset."""
+
+MAX_APART_MS = 2_000
+"""The longest time between two ticks that leaves no gap."""
 
 ACKED_TOO_OFTEN_WITHOUT_WINDOW = (
     "a tuple was acked more often than sent: it came twice and dedupe_window_ms is 0, "
@@ -358,13 +363,55 @@ def kept_failure(state: Tree | None, operation: Fail, max_reason: int | None) ->
     return replace(operation, reason=operation.reason and operation.reason[:max_reason])
 
 
-def expire(state: State, *, now_ms: int, rules: TopologyRules) -> tuple[State, CompletionRecord | None]:
+def note_tick(last_ms: int | None, gap: Gap | None, *, now_ms: int, rules: TopologyRules) -> Gap | None:
+    """Return the gap that a tick works off, by the time of the tick before it and the gap that this one had.
+
+    A gap may be forgotten when no root has a deadline in it any more.
+    """
+    # rule: a topology without grace has no gap
+    if not rules.grace_ms or last_ms is None:
+        return None
+    # rule: two ticks that are far apart leave a gap
+    if now_ms - last_ms <= MAX_APART_MS:
+        return gap
+    # rule: a gap that was left goes on
+    return Gap(from_ms=gap.from_ms if gap else last_ms, to_ms=now_ms)
+
+
+def grant_grace(tree: Tree, now_ms: int, rules: TopologyRules, gap: Gap | None) -> Tree:
+    """Return a pending tree with another deadline for each that lies in the gap: now and a share of the grace.
+
+    The share is drawn from the root id: its first three bytes. The deadline lies behind the gap, and never before the
+    old one, so that no root gets it twice.
+    """
+    # rule: an early root gets no grace
+    if gap is None or tree.spout_task is None:
+        return tree
+    # rule: the root id draws its share of the grace
+    deadline_ms = deadline_after(tree, now_ms, (tree.root_id >> 40) * rules.grace_ms >> 24)
+    # rule: a message deadline in the gap moves behind it
+    if tree.deadline_ms in gap:
+        tree = replace(tree, deadline_ms=max(tree.deadline_ms, deadline_ms))
+    # rule: an idle deadline in the gap moves behind it
+    if tree.idle_deadline_ms is not None and tree.idle_deadline_ms in gap:
+        tree = replace(tree, idle_deadline_ms=max(tree.idle_deadline_ms, deadline_ms))
+    return tree
+
+
+def expire(
+    state: State, *, now_ms: int, rules: TopologyRules, gap: Gap | None = None
+) -> tuple[State, CompletionRecord | None]:
     """Let time pass for one root: give its state and, if it timed out, its completion.
 
-    An overdue pending root becomes finished. An overdue early root is dropped: its state is None, without a completion.
+    An overdue pending root becomes finished, unless it gets grace because it was due in a ``gap``. An overdue early
+    root is dropped: its state is None, without a completion.
     """
     # rule: a root is overdue only after its deadline
     if not isinstance(state, Tree) or now_ms <= state.due_ms:
+        return state, None
+    state = grant_grace(state, now_ms, rules, gap)
+    # rule: a root with grace is overdue only after its new deadline
+    if now_ms <= state.due_ms:
         return state, None
     # rule: an overdue early root is dropped without a completion
     if state.spout_task is None:

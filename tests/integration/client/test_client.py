@@ -124,10 +124,11 @@ async def test_topologies_and_roots_of_a_real_service_are_read_and_changed(acker
         retention=700,
         root_details=False,
         trace=0.01,
+        grace=2.5,
     )
     assert (made.name, made.ackers, made.message_timeout, made.progress_timeout) == ("fresh", 2, 90.0, None)
     assert (made.max_spout_pending, made.dedupe_window, made.retention) == (5, 600.5, 700.0)
-    assert (made.root_details, made.trace) == (False, 0.01)
+    assert (made.root_details, made.trace, made.grace) == (False, 0.01, 2.5)
     changed = await acker.topologies.create("fresh", message_timeout=100)
     assert (changed.ackers, changed.message_timeout, changed.dedupe_window) == (2, 100.0, 600.5)
     assert await acker.topologies.get("fresh") == changed

@@ -204,8 +204,9 @@ def test_a_root_is_failed_by_hand_once(acker: Acker) -> None:
 
 def test_a_topology_is_updated_and_none_is_created(acker: Acker) -> None:
     acker.topologies.update("orders", max_spout_pending=7, progress_timeout=5, trace=0.5)
-    changed = acker.topologies.update("orders", message_timeout=90, end_on="all_ended")
+    changed = acker.topologies.update("orders", message_timeout=90, end_on="all_ended", grace=5)
     assert (changed.message_timeout, changed.max_spout_pending, changed.progress_timeout) == (90.0, 7, 5.0)
+    assert (changed.end_on, changed.grace) == ("all_ended", 5.0)
     assert (changed.dedupe_automatic, changed.dedupe_window, changed.trace) == (True, 90.0, 0.5)
     none = acker.topologies.update("orders", max_spout_pending=0, progress_timeout=0, dedupe_window=0)
     assert (none.max_spout_pending, none.progress_timeout, none.dedupe_window) == (None, None, 0.0)
@@ -224,7 +225,7 @@ async def test_tasks_manage_as_threads_do(process: AckerProcess, acker: Acker) -
         assert await own.roots.fail(first, "stuck") is OperationState.FAILED
         assert [one.root_id for one in await own.failures.list(spout_task="shop")] == [first]
         assert (await own.topologies.update("orders", trace=1)).trace == 1
-        assert (await own.topologies.update("orders", end_on="all_ended")).end_on == "all_ended"
+        assert (await own.topologies.update("orders", grace=5)).grace == 5.0
         assert await own.spouts.list() == acker.spouts.list()
         assert (await own.spouts.set_webhook("shop", "https://shop.example/", secret=SECRET)).secret is None
         assert await own.spouts.pause_callback("shop") == "paused"

@@ -349,6 +349,8 @@ def test_a_topology_is_created_shown_set_and_deleted(acker_command: Run, acker: 
         "0.5",
         "--end-on",
         "all_ended",
+        "--grace",
+        "1m",
     )
     changed = acker_command("topology", "set", name, *options, "-o", "json").document
     assert (changed["max_spout_pending"], changed["dedupe_window_ms"], changed["dedupe_automatic"]) == (
@@ -357,7 +359,7 @@ def test_a_topology_is_created_shown_set_and_deleted(acker_command: Run, acker: 
         False,
     )
     assert (changed["root_details"], changed["trace"], changed["message_timeout_ms"]) == (False, 0.5, 120_000)
-    assert changed["end_on"] == "all_ended"
+    assert (changed["end_on"], changed["grace_ms"]) == ("all_ended", 60_000)
     undone = acker_command(
         *("topology", "set", name, "--max-spout-pending", "0", "--dedupe-window", "automatic", "-o", "json")
     ).document

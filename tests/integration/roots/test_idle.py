@@ -86,6 +86,21 @@ async def test_only_a_shard_in_which_something_is_due_is_ticked(
     assert [await caller.outcomes() for caller in topologies[::2]] == [[], []]
 
 
+async def test_every_shard_of_a_topology_with_grace_is_ticked(
+    topologies: list[Caller], task: RootExpiryTask, trips: Trips
+) -> None:
+    """Also one in which nothing is due, so that each tick is noted; where one server has all, once a second."""
+    await topologies[1].put(grace_ms=1_000)
+    await tick(task)
+    trips.clear()
+    task._noted_at = {}
+    await tick(task)
+    assert [name for trip in trips.found for name in trip].count("acker_tick_v1") == 2
+    trips.clear()
+    await tick(task)
+    assert [name for trip in trips.found for name in trip].count("acker_tick_v1") in (0, 2)
+
+
 async def test_a_topology_that_is_new_is_ticked_at_once(parts: Components, call: Caller, task: RootExpiryTask) -> None:
     await tick(task)
     late = Caller(call.http, "late")

@@ -23,6 +23,7 @@ DEFAULTS = {
     "root_details": True,
     "trace": 0,
     "end_on": "first_fail",
+    "grace_ms": 0,
 }
 OTHERS = {
     "ackers": 2,
@@ -35,6 +36,7 @@ OTHERS = {
     "root_details": False,
     "trace": 0.001,
     "end_on": "all_ended",
+    "grace_ms": 3_000,
 }
 GIVEN = {name: value for name, value in OTHERS.items() if name != "dedupe_automatic"}
 NEW = "/v1/topologies/new"

@@ -166,6 +166,7 @@ def test_topologies_are_created_read_changed_and_deleted(acker, service):
     made = acker.topologies.create("default", message_timeout=90, dedupe_window=600.0001)
     assert (made.name, made.message_timeout, made.dedupe_window) == ("default", 90.0, 600.001)
     assert (made.root_details, made.trace, made.end_on) == (True, 0, "first_fail")
+    assert (made.root_details, made.trace, made.grace) == (True, 0, 0)
     assert acker.topologies.get("default") == made
     acker.topologies.delete("default", force=True, discard=True)
     assert dict(service.requests[-1].url.params) == {"force": "true", "discard": "true"}
@@ -209,6 +210,8 @@ async def test_an_async_client_has_them_too(async_acker):
     changed = await async_acker.topologies.create("default", root_details=False, trace=0.5, end_on="all_ended")
     assert (changed.retention, changed.root_details, changed.trace) == (120, False, 0.5)
     assert changed.end_on is EndOn.ALL_ENDED
+    changed = await async_acker.topologies.create("default", root_details=False, trace=0.5, grace=2.5)
+    assert (changed.retention, changed.root_details, changed.trace, changed.grace) == (120, False, 0.5, 2.5)
     with pytest.raises(acker_error("UnknownRoot")):
         await async_acker.roots.get("00000000000000aa")
     await async_acker.topologies.delete("default")
@@ -252,6 +255,7 @@ async def test_a_program_of_tasks_awaits_a_root_likewise(async_acker):
         ({"dedupe_window": "auto"}, "dedupe_window must be a number"),
         ({"root_details": "no"}, "root_details must be true or false"),
         ({"end_on": "all"}, "end_on must be 'first_fail' or 'all_ended'"),
+        ({"grace": -1}, "grace must be a number of seconds from 0"),
         ({"trace": 2}, "trace must be a number from 0 to 1"),
     ],
 )

@@ -16,7 +16,7 @@ from acker_protocol.operations import (
     Outcome,
     ResetTimeout,
 )
-from acker_protocol.states import Finished, State, TopologyRules, Transition, Tree
+from acker_protocol.states import Finished, Gap, State, TopologyRules, Transition, Tree
 from acker_protocol.tree import (
     ACKED_TOO_OFTEN_IN_WINDOW,
     ACKED_TOO_OFTEN_WITHOUT_WINDOW,
@@ -24,6 +24,7 @@ from acker_protocol.tree import (
     apply_operation,
     expire,
     forget_expired,
+    note_tick,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -584,6 +585,61 @@ def test_time_ends_a_pending_root_that_makes_no_progress() -> None:
     idle = replace(PENDING, progress_timeout_ms=300, idle_deadline_ms=10_300)
     assert expire(idle, now_ms=10_300, rules=RULES) == (idle, None)
     assert expire(idle, now_ms=10_301, rules=RULES)[0] == Finished(outcome=Outcome.TIMED_OUT, at_ms=10_301)
+
+
+# Grace after an outage ------------------------------------------------------------------------------------------------
+
+GRACED = replace(RULES, grace_ms=400)
+GAP = Gap(from_ms=10_500, to_ms=20_000)
+HALF = replace(PENDING, root_id=0x80 << 56)
+"""It draws half of the grace."""
+
+
+def test_two_ticks_that_are_more_than_two_seconds_apart_leave_a_gap() -> None:
+    assert note_tick(10_000, None, now_ms=12_000, rules=GRACED) is None
+    assert note_tick(10_000, None, now_ms=12_001, rules=GRACED) == Gap(from_ms=10_000, to_ms=12_001)
+
+
+def test_a_first_tick_and_one_without_grace_leave_no_gap() -> None:
+    assert note_tick(None, None, now_ms=20_000, rules=GRACED) is None
+    assert note_tick(10_000, GAP, now_ms=20_000, rules=RULES) is None
+
+
+def test_a_gap_stays_and_a_further_outage_goes_on_with_it() -> None:
+    assert note_tick(20_000, GAP, now_ms=20_250, rules=GRACED) == GAP
+    assert note_tick(20_250, GAP, now_ms=30_000, rules=GRACED) == Gap(from_ms=10_500, to_ms=30_000)
+
+
+def test_a_deadline_is_in_a_gap_from_its_begin_on_and_before_its_end() -> None:
+    assert [deadline in GAP for deadline in (10_499, 10_500, 19_999, 20_000)] == [False, True, True, False]
+
+
+def test_a_root_that_was_due_in_the_gap_gets_a_share_of_the_grace() -> None:
+    state, completion = expire(HALF, now_ms=20_000, rules=GRACED, gap=GAP)
+    assert (state, completion) == (replace(HALF, deadline_ms=20_200), None)
+    assert expire(state, now_ms=20_200, rules=GRACED, gap=GAP) == (state, None)
+    assert expire(state, now_ms=20_201, rules=GRACED, gap=GAP)[0] == Finished(outcome=Outcome.TIMED_OUT, at_ms=20_201)
+
+
+def test_an_idle_deadline_in_the_gap_moves_and_the_message_deadline_behind_it_stays() -> None:
+    idle = replace(HALF, deadline_ms=90_000, progress_timeout_ms=700, idle_deadline_ms=10_600)
+    assert expire(idle, now_ms=20_000, rules=GRACED, gap=GAP) == (replace(idle, idle_deadline_ms=20_200), None)
+
+
+@pytest.mark.parametrize("deadline_ms", [10_499, 20_000])
+def test_a_root_that_was_due_before_the_gap_or_is_after_it_times_out(deadline_ms: int) -> None:
+    root = replace(HALF, deadline_ms=deadline_ms)
+    assert expire(root, now_ms=20_001, rules=GRACED, gap=GAP)[0] == Finished(outcome=Outcome.TIMED_OUT, at_ms=20_001)
+
+
+def test_an_early_root_that_was_due_in_the_gap_is_dropped() -> None:
+    assert expire(EARLY, now_ms=20_000, rules=GRACED, gap=GAP) == (None, None)
+
+
+def test_grace_does_not_make_a_root_older_than_a_record_can_hold() -> None:
+    last = PENDING.started_ms + MAX_SPAN_MS
+    root, gap = replace(HALF, deadline_ms=last), Gap(from_ms=last - 10, to_ms=last + 5_000)
+    assert expire(root, now_ms=last + 5_000, rules=GRACED, gap=gap)[1] is not None
 
 
 def reason_of_timeout(*operations: Operation, rules: TopologyRules) -> str | None:

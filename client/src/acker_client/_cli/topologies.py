@@ -26,6 +26,7 @@ SETTINGS = {
     "root_details": "root_details",
     "trace": "trace",
     "end_on": "end_on",
+    "grace": "grace_ms",
 }
 """The fields of the contract that options set, by the names of the options."""
 
@@ -87,6 +88,7 @@ def _add_settings(parser: ServiceParser) -> None:
         choices=[str(kind) for kind in EndOn],
         help="Whether a root ends at its first fail, or when all have ended.",
     )
+    add("--grace", type=read_span, metavar="TIME", help="What roots that were due in an outage get at most [0].")
 
 
 def _count(text: str) -> int:

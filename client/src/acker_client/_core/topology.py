@@ -67,6 +67,7 @@ def topology_document(
     root_details: bool | None,
     trace: float | None,
     end_on: str | None,
+    grace: float | None,
 ) -> dict[str, Any]:
     """Write a topology's configuration; None is left out, and 0 for a cap is none.
 
@@ -81,6 +82,7 @@ def topology_document(
         "progress_timeout": (progress_timeout, _DAYS_MS),
         "dedupe_window": (None if is_automatic else dedupe_window, _DAYS_MS),
         "retention": (retention, fields.RETENTION_MS),
+        "grace": (grace, fields.GRACE_MS),
     }
     document: dict[str, Any] = {
         "ackers": ackers,

@@ -224,6 +224,7 @@ class MemoryAcker:
             "retention_ms": rules.retention_ms,
             "max_spout_pending": self.store.max_spout_pending,
             "end_on": rules.end_on,
+            "grace_ms": rules.grace_ms,
         } | self._shown
 
     def _put_topology(self, document: Document) -> Document:

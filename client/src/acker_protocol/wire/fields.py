@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 TIMEOUT_MS = range(100, 7 * DAY_MS + 1)
 RETENTION_MS = range(1_000, DAY_MS + 1)
+GRACE_MS = range(DAY_MS + 1)
 OUTSTANDING = range(-(2**31), 2**31)
 LIMIT = range(1, 10_001)
 WAIT_MS = range(60_001)

@@ -25,6 +25,7 @@ FILES = (
     "fast_path",
     "requests",
     "sweep",
+    "grace",
     "tick",
     "mailboxes",
     "delivery",

@@ -20,7 +20,7 @@ from acker_service.topologies.deletion import TopologyDeleter
 from acker_service.topologies.periodic import PeriodicTask
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.shards import MAX_SHARDS, Shards
-from acker_service.topologies.topology import Topology
+from acker_service.topologies.topology import Topology, TopologyId
 
 RECORDS = 1_000
 """Records that one call reads, about: two or three milliseconds of Redis's time."""
@@ -34,6 +34,10 @@ Redis need not wait for the worker between two calls; other clients wait for two
 
 HEARTBEAT_INTERVAL_S = 3.0
 """Seconds between two notes that a worker is alive: a third of the time that one holds."""
+
+
+NOTED_EVERY_S = 1.0
+"""Seconds between two ticks of an idle shard of a topology with grace: half of what leaves a gap."""
 
 
 class RootExpiry:
@@ -60,7 +64,13 @@ class RootExpiry:
         return await self._redis.execute(functions.topologies.worker_seen())
 
     async def expire(self, topology: Topology) -> int:
-        """Expire all that is overdue in a topology, and return how many roots. Tick only shards that have some."""
+        """Expire all that is overdue in a topology, and return how many roots.
+
+        Tick only shards that have some, but all of a topology with grace: each tick is noted there.
+        """
+        # rule: every shard of a topology with grace is ticked
+        if topology.config.grace_ms:
+            return await self.expire_shards(topology, range(len(topology.shards)))
         due = await self._redis.execute_each(self._due_calls(_shards([topology])))
         return await self.expire_shards(topology, [shard.number for shards in due for shard in shards])
 
@@ -99,7 +109,9 @@ class RootExpiry:
         ended = 0
         while due:
             shard = due.popleft()
-            call = functions.expiry.tick(settings=topology.settings, max_records=RECORDS)
+            call = functions.expiry.tick(
+                settings=topology.settings, max_records=RECORDS, grace_ms=topology.config.grace_ms
+            )
             topology, ticked = await self._shards.call(topology, shard, call)
             self._metrics.tick_ended[topology.name].inc(ticked.ended)
             ended += ticked.ended
@@ -116,7 +128,11 @@ class RootExpiry:
         ended, cursor, earliest_ms = 0, 0, None
         while True:
             call = functions.expiry.scan_bucket(
-                settings=topology.settings, bucket=bucket, cursor=cursor, earliest_ms=earliest_ms
+                settings=topology.settings,
+                bucket=bucket,
+                cursor=cursor,
+                earliest_ms=earliest_ms,
+                grace_ms=topology.config.grace_ms,
             )
             topology, scanned = await self._shards.call(topology, shard, call)
             self._metrics.tick_ended[topology.name].inc(scanned.ended)
@@ -153,6 +169,7 @@ class RootExpiryTask(PeriodicTask):
         self._expiry = expiry
         self._topology_deleter = topology_deleter
         self._heartbeat_at = -math.inf
+        self._noted_at: dict[TopologyId, float] = {}
         self._due: dict[str, list[int]] = {}
 
     async def select(self) -> list[str]:
@@ -186,10 +203,22 @@ class RootExpiryTask(PeriodicTask):
         self._due = {}
         for shard in shards:
             self._due.setdefault(shard.topology, []).append(shard.number)
+        self._add_graced(topologies)
         idle = {it.name for it in topologies if not it.deletion and it.name in names} - self._due.keys()
         self.count_idle(len(idle))
         # rule: a topology that is new is ticked, one with nothing due is not
         return [name for name in names if name not in idle]
+
+    def _add_graced(self, topologies: Iterable[Topology]) -> None:
+        """Let every shard of a topology with grace be ticked once a second: a shard that is not has a gap."""
+        now, noted_at = time.monotonic(), self._noted_at
+        graced = [it for it in topologies if it.config.grace_ms and not it.deletion]
+        self._noted_at = {it.id: noted_at.get(it.id, -math.inf) for it in graced}
+        for topology in graced:
+            # rule: an idle shard of a topology with grace is ticked once a second
+            if now - self._noted_at[topology.id] >= NOTED_EVERY_S:
+                self._due[topology.name] = [*range(len(topology.shards))]
+                self._noted_at[topology.id] = now
 
     def _note_alive(self) -> None:
         self._heartbeat_at = time.monotonic()

@@ -22,6 +22,7 @@ _CHECKS = {
     "root_details": checks.boolean,
     "trace": checks.share,
     "end_on": checks.end_on,
+    "grace_ms": checks.integer(checks.GRACE_MS),
 }
 
 
@@ -42,7 +43,8 @@ class TopologyConfig:
     ``buckets`` is the number of small hashes over which a shard spreads its roots; about 32 roots in each, pending
     and finished ones together, take the least memory. ``root_details``: whether a root keeps what its last ack says of
     it. ``end_on`` is what ends a root whose init does not say it. ``trace`` is the share of the roots that are traced,
-    from 0 to 1. ``dedupe_automatic``: the dedupe window equals the message timeout and follows it.
+    from 0 to 1. ``dedupe_automatic``: the dedupe window equals the message timeout and follows it. ``grace_ms`` is the
+    longest time that a root gets whose deadline passed while nobody ticked.
     """
 
     ackers: int = 4
@@ -55,6 +57,7 @@ class TopologyConfig:
     root_details: bool = True
     trace: float = 0
     end_on: EndOn = EndOn.FIRST_FAIL
+    grace_ms: int = 0
     buckets: int = BUCKETS
 
     @property
@@ -83,6 +86,7 @@ class TopologyConfig:
             tracked=self.ackers > 0,
             root_details=self.root_details,
             end_on=self.end_on,
+            grace_ms=self.grace_ms,
         )
 
     def public(self) -> dict[str, float | str | None]:

@@ -19,16 +19,17 @@ _STREAMS = "an error that ends a stream is its last event"
 _STATES = "the states of many roots are read in one request"
 _FAILURES = "a root may end when all of its edges have ended, some of them failed"
 _ACTS = "the topologies share what is kept of the audit trail"
+_GRACE = "roots that were due in an outage may get grace"
 CHANGED: Pieces = {
     "info": "HEAD is answered wherever GET is; a body that is not required may be left out; origins of web pages",
     "responses/403.forbidden_origin": "web pages of other origins are refused where no keys are configured",
-    "GET /v1/topologies": f"{_WINDOWS}; {_FAILURES}",
-    "GET /v1/topologies/{topology}": f"{_WINDOWS}; {_FAILURES}",
-    "PUT /v1/topologies/{topology}": f"{_WINDOWS}; {_FAILURES}",
+    "GET /v1/topologies": f"{_WINDOWS}; {_FAILURES}; {_GRACE}",
+    "GET /v1/topologies/{topology}": f"{_WINDOWS}; {_FAILURES}; {_GRACE}",
+    "PUT /v1/topologies/{topology}": f"{_WINDOWS}; {_FAILURES}; {_GRACE}",
     "schemas/Init": f"{_WINDOWS}; {_FAILURES}",
     "schemas/InitInBatch": f"{_WINDOWS}; {_FAILURES}",
-    "schemas/Topology": f"{_WINDOWS}; {_FAILURES}",
-    "schemas/TopologyChange": f"{_WINDOWS}; {_FAILURES}",
+    "schemas/Topology": f"{_WINDOWS}; {_FAILURES}; {_GRACE}",
+    "schemas/TopologyChange": f"{_WINDOWS}; {_FAILURES}; {_GRACE}",
     "POST /v1/topologies/{topology}/spouts/{spout_task}/secret/rotate": _SECRETS,
     "schemas/Callback": _SECRETS,
     "schemas/WebhookChange": _SECRETS,

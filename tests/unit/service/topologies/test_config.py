@@ -17,6 +17,7 @@ OTHER = TopologyConfig(
     root_details=False,
     trace=0.25,
     end_on=EndOn.ALL_ENDED,
+    grace_ms=3_000,
     buckets=64,
 )
 
@@ -33,6 +34,7 @@ def test_a_topology_is_by_default_as_the_contract_says() -> None:
         "root_details": True,
         "trace": 0,
         "end_on": "first_fail",
+        "grace_ms": 0,
     }
 
 
@@ -57,6 +59,8 @@ def test_there_is_a_shard_an_acker_and_one_without(ackers: int, shards: int) -> 
                 retention_ms=10_000,
                 tracked=True,
                 end_on=EndOn.ALL_ENDED,
+                root_details=False,
+                grace_ms=3_000,
             ),
         ),
         (TopologyConfig(), TopologyRules()),
@@ -91,6 +95,7 @@ def test_what_a_change_leaves_out_stays_and_the_buckets_always_do() -> None:
         "root_details",
         "trace",
         "end_on",
+        "grace_ms",
     ],
 )
 def test_null_is_the_default(field: str) -> None:
@@ -136,6 +141,9 @@ def test_another_number_of_ackers_is_refused(ackers: int | None) -> None:
         ({"trace": "1"}, "trace must be a number from 0 to 1"),
         ({"trace": 1.01}, "trace must be a number from 0 to 1"),
         ({"trace": -0.01}, "trace must be a number from 0 to 1"),
+        ({"grace_ms": -1}, "grace_ms must be an integer from 0 to 86400000"),
+        ({"grace_ms": 86_400_001}, "grace_ms must be an integer from 0 to 86400000"),
+        ({"grace_ms": True}, "grace_ms must be an integer from 0 to 86400000"),
         ({"trace": float("nan")}, "trace must be a number from 0 to 1"),
         ({"dedupe_window_ms": 99}, "dedupe_window_ms must be an integer from 100 to 604800000, or 0"),
         ({"dedupe_window_ms": 604_800_001}, "dedupe_window_ms must be an integer from 100 to 604800000, or 0"),

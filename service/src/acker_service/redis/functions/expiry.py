@@ -1,7 +1,8 @@
 """The functions of the library that let time pass on one shard, and end all of its roots.
 
 Each function describes a call of one Lua function (see lua/) and names what its reply holds.
-``settings`` are the packed rules of a topology (`functions.roots.pack_settings`).
+``settings`` are the packed rules of a topology (`functions.roots.pack_settings`), ``grace_ms`` is what roots that were
+due in an outage get at most.
 """
 
 from dataclasses import dataclass
@@ -28,14 +29,16 @@ class BucketScan:
     earliest_ms: int | None
 
 
-def tick(*, settings: bytes, max_records: int) -> ShardCall[Ticked]:
+def tick(*, settings: bytes, max_records: int, grace_ms: int) -> ShardCall[Ticked]:
     """Time out overdue roots and drop early ones without an init, reading about ``max_records`` records."""
-    return ShardCall(function="acker_tick_v1", args=(settings, max_records), decode=_ticked)
+    return ShardCall(function="acker_tick_v1", args=(settings, max_records, grace_ms), decode=_ticked)
 
 
-def scan_bucket(*, settings: bytes, bucket: int, cursor: int, earliest_ms: int | None) -> ShardCall[BucketScan]:
+def scan_bucket(
+    *, settings: bytes, bucket: int, cursor: int, earliest_ms: int | None, grace_ms: int
+) -> ShardCall[BucketScan]:
     """Expire one part of an overfull bucket; begin with cursor 0 and pass on what the scan before returned."""
-    args = (settings, bucket, cursor, "" if earliest_ms is None else earliest_ms)
+    args = (settings, bucket, cursor, "" if earliest_ms is None else earliest_ms, grace_ms)
     return ShardCall(function="acker_walk_v1", args=args, decode=_bucket_scan)
 
 

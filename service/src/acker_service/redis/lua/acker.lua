@@ -2,7 +2,7 @@
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
   test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, traces, early,
-  record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, tick, mailboxes, delivery, dead,
+  record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, grace, tick, mailboxes, delivery, dead,
   spouts, roots, failure_list, oldest, topologies, removal, monitoring, history.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
@@ -27,6 +27,7 @@
                       look, the record decides. SWEEP (buckets.lua) -> when to look whether to sweep
     slices    string  when outcomes expire (buckets.lua)
     sweep     hash    the sweep of expired outcomes (sweep.lua)
+    ticked    string  last tick and gap, of a topology with grace (grace.lua); TTL 21 days
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
                             of the request were refused
     n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that
@@ -83,7 +84,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 39
+local VERSION = 40
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE = 1, 1  -- forms of an init and of a fail (operations.lua)

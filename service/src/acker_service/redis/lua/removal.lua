@@ -89,7 +89,8 @@ do
     redis.call('UNLINK', base .. 'due', base .. 'slices', base .. 'sweep', base .. 'pending', base .. 'unread', base .. 'heads',
       base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
       base .. 'failing', base .. 'dead', base .. 'read', base .. 'delivered', base .. 'errors', base .. 'early',
-      base .. 'failed', base .. 'delays', base .. 'names', base .. 'traces', base .. 'traced', base .. 'acked')
+      base .. 'failed', base .. 'delays', base .. 'names', base .. 'traces', base .. 'traced', base .. 'acked',
+      base .. 'ticked')
     for n = 0, FAILURE_CHUNKS - 1 do redis.call('UNLINK', base .. 'failures' .. n) end
     return { 'ok' }
   end

@@ -75,6 +75,8 @@ do
     -- rule: a record that was read whole is in time up to its deadline
     if call.now <= due_ms(root) then return due_ms(root) end
     root.was_pending, root.early_size, root.holds_slot, root.was_due = root.state == 'P', false, false, 0
+    -- rule: a root that was due in the gap gets grace
+    if grant_grace(call, root) then return due_ms(root) end
     -- rule: a tick says how many roots the state machine ended
     call.finished_count = call.finished_count + 1
     if root.state == 'E' then return drop_record(call, root) end
@@ -91,14 +93,17 @@ do
   local function expire_bucket(call, bucket, fields)
     local earliest, latest, expired, has_long_values = nil, nil, {}, false
     local now, unpack, band, byte = call.now, struct.unpack, bit.band, string.byte
+    local gap_from, gap_to = call.gap_from or math.huge, call.gap_to
     for i = 2, #fields, 2 do
       local raw, deadline, expiry = fields[i], nil, nil
       if is_record(raw) then
         local flags = byte(raw, 11)
         local started, span, after_deadline = unpack('>I5I4', raw, flags < DETAILS and 12 or BEHIND_DETAILS)
         deadline = started + span + EPOCH
+        -- rule: the fast path times out nothing that is due in the gap
+        local is_in_gap = deadline >= gap_from and deadline < gap_to
         -- rule: the fast path times out what is overdue and has neither rare fields nor a reason
-        if now > deadline and FAST_PATH and PLAIN_FLAGS[flags] and not has_reason(raw, flags) then
+        if now > deadline and FAST_PATH and PLAIN_FLAGS[flags] and not is_in_gap and not has_reason(raw, flags) then
           deadline, expiry =
             nil, time_out(call, bucket, fields[i - 1], raw, flags, started, deadline, after_deadline)
         -- rule: a record that is overdue or has rare fields is read whole
@@ -125,6 +130,7 @@ do
   local function begin_expiry(key, base, args)
     local call = begin_call(key, base, args)
     call.finished_count, call.removed, call.expiries, call.empty, call.scored, call.delays = 0, 0, {}, {}, {}, {}
+    call.gap_from = false
     return call
   end
 
@@ -159,12 +165,15 @@ do
     Expires the small buckets that are due, and takes a step of the sweep if that is due. Costs one, and one for each root
     and outcome in it, per bucket.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] records to read, approximate limit
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] records to read, approximate limit  [4] grace_ms, left
+            out for 0
     Output  {'ok', roots ended, 1 if more is due, overfull buckets that are due and need scan_bucket ...}
   ]]
   local function tick(key, base, args)
     local call = begin_expiry(key, base, args)
     local reply, budget, is_sweep_due = { 'ok', 0, 0 }, tonumber(args[3]), false
+    -- rule: a tick is noted
+    note_tick(call, tonumber(args[4]) or 0)
     -- rule: a tick looks at buckets that are behind their score, and at no others
     local due_now = redis.call('ZRANGE', call.due_key, '-inf', '(' .. call.now, 'BYSCORE', 'LIMIT', 0, MAX_BUCKETS)
     for _, bucket in ipairs(due_now) do
@@ -198,12 +207,14 @@ do
     deadline found.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] cursor, 0 to begin  [5] earliest deadline found,
-            or ''
+            or ''  [6] grace_ms, left out for 0
     Output  {'ok', roots ended, cursor ('0' at the end), earliest deadline found or ''}
   ]]
   local function scan_bucket(key, base, args)
     local call = begin_expiry(key, base, args)
     local bucket, earliest = pack_bucket(args[3]), tonumber(args[5])
+    -- rule: a walk knows the gap
+    read_gap(call, tonumber(args[6]) or 0)
     -- rule: a walk takes its bucket out of what is due by scoring it ahead
     if args[4] == '0' then redis.call('ZADD', call.due_key, call.now + LEASE_MS, bucket) end
     local scan = redis.call('HSCAN', call.base .. 'r' .. bucket, args[4], 'COUNT', OVERFULL)
