@@ -129,16 +129,16 @@ async def test_what_is_known_goes_on_in_a_full_store(full: Stage) -> None:
     assert await full.call.states(ack(1, E), fail(2), compact_ack(UNKNOWN, 0)) == ["finished", "finished", "early"]
 
 
-async def test_acks_of_a_pending_root_take_no_memory_in_a_full_store_and_the_root_still_ends(full: Stage) -> None:
-    """Their edges are not remembered: acked twice they undo themselves."""
-    before = full.stored_memory
+async def test_acks_of_pending_roots_take_little_memory_in_a_full_store_and_the_roots_still_end(full: Stage) -> None:
+    """Edges are remembered up to a twentieth of what Redis may use, and acked twice beyond it they undo themselves."""
+    before, most, states = full.stored_memory, int(dict(full.valkey.ask("INFO", "memory"))["maxmemory"]), Counter[str]()
     for _ in range(2):
         for attempt in range(20):
             numbers = range(1_000_000 + attempt * 1_000, 1_001_000 + attempt * 1_000)
-            acks = (ack(1, number, UNKNOWN + number) for number in numbers)
-            assert set(await full.call.states(*acks)) == {"pending"}
-    assert full.stored_memory - before < MEGABYTE / 4
-    assert await full.call.states(ack(1, E), ack(1, F)) == ["pending", "acked"]
+            states.update(await full.call.states(*(ack(2, number, UNKNOWN + number) for number in numbers)))
+    assert set(states) == {"pending", "duplicate"}
+    assert full.stored_memory - before < most / 20 + MEGABYTE / 4
+    assert await full.call.states(ack(1, E), ack(1, F), ack(1, F)) == ["pending", "acked", "finished"]
 
 
 async def test_an_ack_that_was_refused_can_be_sent_again_once_there_is_room(full: Stage) -> None:
@@ -253,6 +253,51 @@ async def test_a_key_of_one_topology_takes_no_memory_from_the_others(
             assert states["early"] > 500
             assert states["store_full"] > 500
             assert attacked.stored_memory - before < 6 << 20
+
+
+@pytest.mark.parametrize(
+    "spread", [pytest.param(1, id="of one pending root"), pytest.param(40_000, id="of many pending roots")]
+)
+async def test_edges_of_one_topology_take_no_memory_from_the_others(
+    tmp_path: Path, keys_file: Path, spread: int
+) -> None:
+    """They take a quarter of what Redis may use, at most; its acks are refused beyond, and all others go on."""
+    with staged(tmp_path, "--keys-file", str(keys_file)) as (url, member):
+        async with (
+            httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(ADMIN)) as operator,
+            httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(BOLT)) as bolt,
+        ):
+            attacked, other = Stage(Caller(operator, "flood"), member), Caller(operator, "other")
+            await attacked.call.put(message_timeout_ms=WEEK_MS, dedupe_window_ms=WEEK_MS)
+            await other.put(dedupe_window_ms=60_000)
+            limit = 60 << 20
+            member.ask("CONFIG", "SET", "maxmemory", limit)
+
+            async def is_seen() -> bool:
+                store = (await operator.get("/v1/status")).json()["store"]
+                return int(store["early_max_bytes"]) * 3 * 1.25 <= limit / 10
+
+            await eventually(is_seen)
+            for first in range(1, spread + 1, 10_000):
+                inits = (init(root, F) for root in range(first, min(first + 10_000, spread + 1)))
+                assert set(await attacked.call.states(*inits)) == {"pending"}
+            before, states = attacked.stored_memory, Counter[str]()
+            for attempt in range(30):
+                numbers = range(1 + attempt * 9_000, 1 + (attempt + 1) * 9_000)
+                acks = [
+                    Ack(root_id=1 + number % spread, ack_val=number << 8, edge_id=number << 8) for number in numbers
+                ]
+                body = encode_packed(acks)
+                headers = {"Content-Type": CONTENT_TYPE, routes.IDEMPOTENCY_KEY: str(attempt)}
+                answer = await bolt.post(routes.operation("flood", "batch"), content=body, headers=headers)
+                states.update(answer.json()["results"])
+                root = next(_NUMBERS)
+                assert await other.states(init(root, E), ack(root, E), key=f"other-{root}") == ["pending", "acked"]
+            assert set(states) == {"pending", "store_full"}
+            assert min(states.values()) > 20_000
+            assert attacked.stored_memory - before < limit / 4
+            ops = (ack(1, UNKNOWN), init(UNKNOWN + 1, E), compact_ack(1, E), fail(1))
+            assert await attacked.call.states(*ops) == ["store_full", "store_full", "pending", "failed"]
 
 
 @pytest.mark.parametrize("form", ["packed", "JSON"])

@@ -6,7 +6,7 @@ from tests.support.mutant import Mutant
 
 AUDIT = "tests/integration/monitoring/test_audit.py::"
 ANSWERS = "tests/integration/operations/test_answers.py::"
-BACKPRESSURE = "tests/unit/service/monitoring/test_early_part.py::"
+BACKPRESSURE = "tests/unit/service/monitoring/test_memory_parts.py::"
 COMPLETIONS = "tests/integration/mailboxes/test_completions.py::"
 CODEC = "tests/unit/service/topologies/test_cursors.py::"
 CURSORS = "tests/integration/mailboxes/test_cursors.py::"
@@ -17,6 +17,7 @@ FAILURES_METRIC = "tests/integration/roots/test_failures_metric.py::"
 GRACE = "tests/model/test_grace.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
+KEPT = "tests/model/test_remembered.py::"
 LIFETIMES = "tests/model/test_lifetimes.py::"
 LIVE = "tests/integration/monitoring/test_live_events.py::"
 LIBRARY = "tests/integration/store/test_library.py::"
@@ -150,9 +151,10 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("what lies beside a record goes with it", " or root.all_ended", "", LIFETIMES + "test_the_failure_of_a_root_that_waited_for_all_of_its_edges_goes_with_it"),
     ("a trace tells the fail of an edge apart", None, "", EXPLAIN + "test_an_edge_that_failed_is_failed_while_others_are_open"),
     # requests
-    ("an init of an unknown root needs its spout task, but not in a repeat or a full store", "(replayed or call.store_full) and '.' or '?'", "'.'", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
-    ("an init of an unknown root needs its spout task, but not in a repeat or a full store", "(replayed or call.store_full)", "call.store_full", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),
-    ("an init of an unknown root needs its spout task, but not in a repeat or a full store", "(replayed or call.store_full)", "replayed", REMEMBERED + "test_in_a_full_store_no_spout_task_is_registered"),
+    ("an init of an unknown root needs its spout task, but not in a repeat or where no root may begin", "(replayed or call.store_full or not has_room_for_roots(call)) and '.' or '?'", "'.'", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
+    ("an init of an unknown root needs its spout task, but not in a repeat or where no root may begin", "replayed or ", "", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),
+    ("an init of an unknown root needs its spout task, but not in a repeat or where no root may begin", "call.store_full or ", "", REMEMBERED + "test_in_a_full_store_no_spout_task_is_registered"),
+    ("an init of an unknown root needs its spout task, but not in a repeat or where no root may begin", " or not has_room_for_roots(call)", "", KEPT + "test_roots_begin_up_to_nine_tenths_of_the_bound"),
     ("a finished root needs no spout task", "or root.state == 'F' ", "", REFUSALS + "test_a_repeated_init_of_a_remembered_root_does_not_make_its_spout_task_again"),
     ("a pending root may belong to a spout task that was registered meanwhile", "not is_gone(call, root.spout) and '!'", "'.'", REMEMBERED + "test_an_init_that_is_sent_twice_at_once_to_a_new_spout_task_is_no_conflict"),
     ("neither a question nor what needs a spout task is applied", "call.spouts == ASKED or ", "", REMEMBERED + "test_a_question_for_spout_tasks_applies_nothing"),
@@ -212,7 +214,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a count too large, a zero with edges outstanding and a long message id are for the state machine", "(sum ~= 0 or kept % DETAILS >= LONG_MESSAGE_ID)", "kept % DETAILS >= LONG_MESSAGE_ID", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a count too large, a zero with edges outstanding and a long message id are for the state machine", "not is_narrow(sum) or ", "", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a count too large, a zero with edges outstanding and a long message id are for the state machine", "(sum ~= 0 or kept % DETAILS >= LONG_MESSAGE_ID)", "sum ~= 0", FAST + "test_an_ack_of_a_later_call_ends_a_root_with_its_message_id"),
-    ("an edge that was acked before is a duplicate on the fast path, too", "dedupes and edge_at", "false", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
+    ("an ack whose edge may not count is answered without effect on the fast path, too", "dedupes and edge_at", "false", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a timeout of its own stands before the message id of a record", "12, 16", "12, 12", FAST + "test_an_ack_of_a_later_call_ends_a_root_with_its_message_id"),
     ("a root that begins on the fast path is pending", "call.pending[spout], call.emitted[spout], call.changed = (call.pending[spout] or 0) + 1,", "call.emitted[spout], call.changed =", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
     ("a root that ends on the fast path is pending no more", "call.pending[spout], call.changed = (call.pending[spout] or 0) - 1,", "call.changed =", FAST + "test_it_answers_and_stores_what_the_state_machine_does"),
@@ -426,6 +428,10 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a forced deletion remembers outcomes", None, "redis.call('HDEL', key, root_id)", REMOVAL + "test_forced_it_fails_what_is_pending_and_goes_when_that_was_released"),
     ("a forced deletion drops what is early, and counts it", "drop_record(call, root)", "count(call, 'dropped')", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a forced deletion drops what is early, and counts it", "drop_record", "remove_long_values", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
+    ("all that a shard keeps in one key is swept", "'edges0'", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
+    ("all that a shard keeps in one key is swept", "'edges1'", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
+    ("all that a shard keeps in one key is swept", "'requests0'", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
+    ("all that a shard keeps in one key is swept", "'requests1'", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
     ("all that a shard keeps in one key is swept", "'early'", "'none'", DEPARTURES + "test_a_topology_that_goes_leaves_nothing_of_all_that_a_shard_keeps"),
     ("a forced deletion leaves no bucket due", None, "", DEPARTURES + "test_a_forced_deletion_drops_and_counts_what_is_early"),
     ("a forced deletion takes a piece of bounded size in a call", "budget - 1 -", "budget + 0 *", DEPARTURES + "test_a_forced_deletion_takes_a_piece_a_call"),
@@ -595,10 +601,31 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("an early root without room keeps that it failed, and no more", None, "", TREE + "test_an_early_root_keeps_as_much_of_a_failure_as_it_has_room_for"),
     ("an early root with little room keeps the beginning of a reason", "[:max_reason]", "", TREE + "test_an_early_root_keeps_as_much_of_a_failure_as_it_has_room_for"),
     ("each shard takes an equal part of the bytes of early roots", " // shards", "", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_bytes_of_early_roots"),
-    ("early roots of all topologies take a tenth of maxmemory at most", "limit * EARLY_RATIO", "limit", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
+    ("early roots of all topologies take a tenth of maxmemory at most", "EARLY_RATIO", "1", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
     ("early roots of all topologies take a tenth of maxmemory at most", "/ OVER_EARLY", "", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
-    ("early roots of all topologies take a tenth of maxmemory at most", " // max(1, topologies)", "", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
+    ("early roots of all topologies take a tenth of maxmemory at most", " / max(1, topologies)", "", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
     ("a full store begins no roots, also without inits", "functions.apply.apply_without_new_roots if backpressure.is_store_full else ", "", EARLY_ROOTS + "test_what_a_full_store_refuses_leaves_no_key_behind"),
+    ("each shard takes an equal part of the bytes of what is remembered", " // shards", "", REMEMBERED + "test_each_shard_remembers_up_to_its_part"),
+    ("each shard takes an equal part of the bytes up to which edges are remembered in a full store", " // shards", "", REMEMBERED + "test_each_shard_remembers_up_to_its_part_of_what_it_may_in_a_full_store"),
+    ("what a topology remembers takes a quarter of maxmemory at most", "REMEMBERED_RATIO", "1", BACKPRESSURE + "test_what_a_topology_remembers_takes_a_quarter_of_maxmemory_at_most"),
+    ("in a full store the edges of all topologies take a twentieth of maxmemory at most", "REMEMBERED_IF_FULL_RATIO", "1", BACKPRESSURE + "test_in_a_full_store_the_edges_of_all_topologies_take_a_twentieth_of_maxmemory_at_most"),
+    ("in a full store the edges of all topologies take a twentieth of maxmemory at most", " / max(1, topologies)", "", BACKPRESSURE + "test_in_a_full_store_the_edges_of_all_topologies_take_a_twentieth_of_maxmemory_at_most"),
+    # what is remembered
+    ("roots begin up to nine tenths of what may be remembered, so that those that are pending can end", "0.9", "1", KEPT + "test_roots_begin_up_to_nine_tenths_of_the_bound"),
+    ("no root begins where there is little room to remember its acks", " or not has_room_for_roots(call)", "", KEPT + "test_roots_begin_up_to_nine_tenths_of_the_bound"),
+    ("the first number of a set brings a key", None, "", KEPT + "test_what_edges_take_is_counted_from_above"),
+    ("a small set takes little for a number", "NUMBER_BYTES", "ENTRY_BYTES", KEPT + "test_what_edges_take_is_counted_from_above"),
+    ("a set that becomes large takes more for all its numbers", "numbers * (ENTRY_BYTES - NUMBER_BYTES)", "ENTRY_BYTES", KEPT + "test_what_edges_take_is_counted_from_above"),
+    ("what a call remembers counts at once", " + call.edges_growth", "", KEPT + "test_a_full_store_remembers_fewer_edges_and_lets_pending_roots_end"),
+    ("what requests take is bounded, with what edges take", None, "return true", KEPT + "test_a_request_that_there_is_no_room_to_remember_is_not_applied"),
+    ("what edges take is bounded, with what requests take", None, "return true", KEPT + "test_a_pending_root_takes_no_edge_beyond_the_bound_and_all_else"),
+    ("an edge that is remembered counts among what is", None, "", KEPT + "test_what_edges_take_is_counted_from_above"),
+    ("a request that is remembered counts among what is", None, "", KEPT + "test_what_requests_take_is_counted_from_above"),
+    ("the bits of a request count among what is remembered", None, "", KEPT + "test_what_requests_take_is_counted_from_above"),
+    ("what a slice takes is forgotten with the last of it", " or is_moved", "", KEPT + "test_a_longer_window_keeps_the_count_as_long_as_its_edges"),
+    ("what edges take is written", None, "", KEPT + "test_what_edges_take_is_counted_from_above"),
+    ("what requests take is written", None, "", KEPT + "test_what_requests_take_is_counted_from_above"),
+    ("a request that there is no room to remember is not applied", None, "", KEPT + "test_a_request_that_there_is_no_room_to_remember_is_not_applied"),
     ("what may begin a root is refused when Redis has no memory", "apply_function(self._backpressure)", "functions.apply.apply if request.operations.spout_tasks else functions.apply.apply_without_new_roots", FULL + "test_an_ack_of_an_unknown_root_is_refused_as_soon_as_redis_has_no_memory"),
     ("a store with another policy lets no init in", "violation is not None or ", "", FULL + "test_a_store_that_begins_to_evict_takes_no_inits"),
     ("a spout task is registered only if a shard needs it", "request.operations.spout_tasks_of(reply.marked(REGISTER, part.apply_order))", "request.operations.spout_tasks", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),

@@ -99,8 +99,9 @@ def stored(redis: Redis, base: str) -> dict[bytes, Any]:
 def make(driven_url: str) -> Iterator[Callable[..., DrivenStore]]:
     stores: list[DrivenStore] = []
 
-    def made(configuration: TopologyConfig, text: str, max_early: int) -> DrivenStore:
-        stores.append(DrivenStore(driven_url, configuration, window_ms=60_000, max_early=max_early, text=text))
+    def made(configuration: TopologyConfig, text: str, max_early: int, **bounds: int) -> DrivenStore:
+        store = DrivenStore(driven_url, configuration, window_ms=60_000, max_early=max_early, text=text, **bounds)
+        stores.append(store)
         return stores[-1]
 
     yield made
@@ -117,7 +118,12 @@ def test_it_answers_and_stores_what_the_state_machine_does(
     seen = []
     for text in (library.source(), library.source().replace(ON, OFF)):
         source = random.Random(f"{name} {seed}")
-        seen.append(list(steps(make(CONFIGURATIONS[name], text, source.choice([1, 1_000])), driven_url, source)))
+        bounds = {
+            "remembered_max_bytes": source.choice([4_000, 1 << 30]),
+            "remembered_if_full": source.choice([0, 2_000]),
+        }
+        store = make(CONFIGURATIONS[name], text, source.choice([1, 1_000]), **bounds)
+        seen.append(list(steps(store, driven_url, source)))
     for fast, slow in zip(*seen, strict=True):
         assert fast == slow
 

@@ -65,10 +65,19 @@ class DrivenStore:
         window_ms: int,
         max_early: int = 1_000_000,
         early_max_bytes: int = 67_108_864,
+        remembered_max_bytes: int = 1 << 30,
+        remembered_if_full: int = 0,
         text: str | None = None,
     ) -> None:
         self._runner = asyncio.Runner()
-        self._store = Components(url, window_ms=window_ms, max_early=max_early, early_max_bytes=early_max_bytes)
+        self._store = Components(
+            url,
+            window_ms=window_ms,
+            max_early=max_early,
+            early_max_bytes=early_max_bytes,
+            remembered_max_bytes=remembered_max_bytes,
+        )
+        self._store.backpressure.remembered_max_bytes_if_full = remembered_if_full
         self.now_ms = START_MS
         self._runner.run(self._begin(configuration, driven_library(text or library.source())))
 

@@ -112,6 +112,7 @@ class ModelAcker:
             free_slots=self._free_slots(operation),
             free_early=self._free_early(operation.root_id),
             free_edges=self._free_edges(root, operation.root_id),
+            is_full=self.is_full,
             max_reason=self._max_reason(operation.root_id),
         )
         self._grow(root, transition.state, operation.root_id)
@@ -150,7 +151,7 @@ class ModelAcker:
         return math.ceil(self.max_early / shards) - self.early(shard=root_id % shards)
 
     def _free_edges(self, root: State, root_id: int) -> int | None:
-        """How many further acked edges of a root are remembered."""
+        """How many further acked edges of a root are remembered: of a pending one in a full store, none."""
         has_no_room = self.is_full if _is_pending(root) else self._is_early_full(root_id)
         return 0 if has_no_room else None
 

@@ -217,7 +217,10 @@ class TooManyStreams(ServiceError):
 
 
 class StoreFull(ServiceError):
-    """Redis has no memory left for new roots, or a topology has as many roots without their init as it may."""
+    """Redis has no memory left for new roots, or a topology has as many roots without their init as it may.
+
+    Or it has as many edges and requests remembered as it may.
+    """
 
     code, status, title, retryable_by_default = "store_full", 503, "The store is full", True
 

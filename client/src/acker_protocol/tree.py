@@ -75,15 +75,16 @@ def apply_operation(
     free_slots: int | None = None,
     free_early: int | None = None,
     free_edges: int | None = None,
+    is_full: bool = False,
     max_reason: int | None = None,
 ) -> Transition:
     """Apply one operation to the root that it names.
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
     init may have, ``free_early`` the number of further early roots (0 in a full store), ``free_edges`` the number of
-    further ended edges of the root that are remembered (0 for a pending one in a full store), ``max_reason`` the number
-    of characters that an early root keeps of the reason of a fail (0: neither reason nor component); None means no
-    limit.
+    further ended edges of the root that may be remembered, ``max_reason`` the number of characters that an early root
+    keeps of the reason of a fail (0: neither reason nor component); None means no limit. ``is_full`` says that the
+    store is: there a pending root takes also the end of an edge that there is no room to remember.
     If the operation has no effect, the returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
@@ -96,9 +97,10 @@ def apply_operation(
         case Init():
             return init(state, operation, now_ms, rules, free_slots)
         case Ack():
-            return ack(state, operation, now_ms, rules, free_early, free_edges)
+            return ack(state, operation, now_ms, rules, free_early, free_edges, is_full=is_full)
         case Fail():
-            return fail(state, kept_failure(state, operation, max_reason), now_ms, rules, free_early, free_edges)
+            failure = kept_failure(state, operation, max_reason)
+            return fail(state, failure, now_ms, rules, free_early, free_edges, is_full=is_full)
         case _:  # ResetTimeout
             return reset_timeout(state, now_ms, rules)
 
@@ -131,6 +133,8 @@ def ack(
     rules: TopologyRules,
     free_early: int | None,
     free_edges: int | None,
+    *,
+    is_full: bool,
 ) -> Transition:
     """XOR an ack val in. An ack val of zero, or an edge that is remembered as acked, changes nothing."""
     # rule: an ack val of zero changes nothing
@@ -143,8 +147,8 @@ def ack(
     # rule: an edge that is remembered is a duplicate
     if is_ended_before(tree, operation.edge_id):
         return Transition(state=state, operation_state=OperationState.DUPLICATE)
-    # rule: an early root refuses an ack whose edge it has no room to remember
-    if refused := edge_refusal(state, operation.edge_id, rules, free_edges):
+    # rule: an ack is refused whose edge there is no room to remember
+    if refused := edge_refusal(state, operation.edge_id, rules, free_edges, is_full=is_full):
         return Transition(state=state, operation_state=refused)
     tree = end_edge(tree, operation, now_ms, rules, free_edges)
     return resolve(xor_in(tree, operation.ack_val, operation.outstanding), now_ms)
@@ -157,6 +161,8 @@ def fail(
     rules: TopologyRules,
     free_early: int | None,
     free_edges: int | None,
+    *,
+    is_full: bool,
 ) -> Transition:
     """Fail a root, or end an edge as failed where all edges have to end; an early root may be of either kind."""
     # rule: a fail begins no tree beyond the bound on early roots
@@ -175,8 +181,8 @@ def fail(
         # rule: an early root keeps that it was failed, also by the fail of an edge that has ended
         is_new = tree.end_on is None and tree.failure is None
         return resolve(failed, now_ms) if is_new else Transition(state=state, operation_state=OperationState.DUPLICATE)
-    # rule: an early root refuses a fail whose edge it has no room to remember
-    if refused := edge_refusal(state, operation.edge_id, rules, free_edges):
+    # rule: a fail is refused whose edge there is no room to remember
+    if refused := edge_refusal(state, operation.edge_id, rules, free_edges, is_full=is_full):
         return Transition(state=state, operation_state=refused)
     # rule: an edge that failed is counted, whatever its value
     failed = replace(failed, failures=min(tree.failures + 1, MAX_FAILURES))
@@ -278,7 +284,7 @@ def end_edge(tree: Tree, operation: Ack | Fail, now_ms: int, rules: TopologyRule
     """Remember an edge that ended, if it is named and there is room, and move the idle deadline."""
     # rule: an ack gives its root the whole progress timeout again
     tree = note_ack(touch_progress_deadline(tree, now_ms), operation, now_ms)
-    # rule: a pending root takes the ack of an edge that there is no room to remember
+    # rule: an edge is remembered only where there is room
     if not rules.dedupe_window_ms or operation.edge_id is None or (free_edges is not None and free_edges <= 0):
         return tree
     # rule: an edge that ended is remembered
@@ -338,17 +344,18 @@ def early_refusal(state: Tree | None, free_early: int | None) -> OperationState 
 
 
 def edge_refusal(
-    state: Tree | None, edge_id: int | None, rules: TopologyRules, free_edges: int | None
+    state: Tree | None, edge_id: int | None, rules: TopologyRules, free_edges: int | None, *, is_full: bool
 ) -> OperationState | None:
-    """Return the state that refuses to end an edge of an early root that would be remembered beyond the bound."""
+    """Return the state that refuses to end an edge that would be remembered beyond the bound."""
     # rule: an edge that is not to be remembered needs no room
     if not rules.dedupe_window_ms or edge_id is None:
         return None
-    # rule: only a root that is early already is refused for its edges
-    if state is None or state.spout_task is not None:
+    # rule: an edge is refused only when there is no room for it
+    if free_edges is None or free_edges > 0:
         return None
-    # rule: an early root has no further edge remembered when there is no room for it
-    return OperationState.STORE_FULL if free_edges is not None and free_edges <= 0 else None
+    # rule: a pending root takes such an ack in a full store, so that it can end
+    is_taken = is_full and state is not None and state.spout_task is not None
+    return None if is_taken else OperationState.STORE_FULL
 
 
 def kept_failure(state: Tree | None, operation: Fail, max_reason: int | None) -> Fail:

@@ -58,6 +58,7 @@ class Components:
     which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
     from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
     the number of early roots of a topology and ``early_max_bytes`` the bytes of theirs from which on no more begin,
+    ``remembered_max_bytes`` the bytes that remembered edges and requests of a topology take at most,
     ``buckets`` the number of small hashes of each shard of the default topology, ``trace_limits`` the bounds of a
     topology's traces, ``durability`` when a write counts as done (for ``fsync_asserted`` see `ServerRequirements`),
     ``supervised`` whether `EmbeddedServer` runs the Redis, and logs when it ends, ``role`` what the list of processes
@@ -74,6 +75,7 @@ class Components:
         max_spouts: int = 10_000,
         max_early: int = 1_000_000,
         early_max_bytes: int = 67_108_864,
+        remembered_max_bytes: int = 1_073_741_824,
         buckets: int = BUCKETS,
         trace_limits: TraceLimits = DEFAULT_LIMITS,
         durability: Durability = RELAXED,
@@ -104,6 +106,7 @@ class Components:
             self._requirements,
             mailbox_max=mailbox_max,
             early_max_bytes=early_max_bytes,
+            remembered_max_bytes=remembered_max_bytes,
         )
         self.metrics_text = MetricsText(self.monitor, self.backpressure, self.metrics)
         self.applier = Applier(
@@ -192,6 +195,7 @@ def make_components(url: str, settings: Settings) -> Components:
         max_spouts=settings.max_spouts,
         max_early=settings.max_early,
         early_max_bytes=settings.early_max_bytes,
+        remembered_max_bytes=settings.remembered_max_bytes,
         buckets=settings.buckets,
         trace_limits=TraceLimits(max_bytes=settings.trace_max_bytes, ttl_ms=settings.trace_ttl_ms),
         durability=read_durability(settings.durability),

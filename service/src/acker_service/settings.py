@@ -119,6 +119,12 @@ class Settings(BaseSettings):
         le=2**40,
         description="Bytes that the roots of a topology without their init take, at most",
     )
+    remembered_max_bytes: int = Field(
+        default=1_073_741_824,
+        ge=1_048_576,
+        le=2**40,
+        description="Bytes that the remembered edges and requests of a topology take, at most",
+    )
     trace_max_bytes: int = Field(
         default=67_108_864, ge=0, le=2**40, description="Bytes that the traces of a topology's roots take, at most"
     )

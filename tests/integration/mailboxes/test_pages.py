@@ -23,13 +23,20 @@ pytestmark = pytest.mark.anyio
 
 SHARDS = 5
 TEXT_FLAGS = (4, 8, 16)
+TIMED_OUT = 2
+PROGRESS_BYTES = 10
 
 Page = tuple[list[int], Cursor]
 Read = Callable[["Mailbox", Cursor, int], Awaitable[Page]]
 
 
 def packed(root_id: int, *texts: bytes | None) -> bytes:
-    """One completion as it lies in an entry, with up to a message id, a reason and a component."""
+    """One completion as it lies in an entry, with up to a message id, a reason and a component.
+
+    Every third one timed out: its component is behind what says where its root hung.
+    """
+    if root_id % 3 == TIMED_OUT and len(texts) == len(TEXT_FLAGS) and texts[-1] is not None:
+        texts = (*texts[:-1], bytes(PROGRESS_BYTES) + texts[-1])
     flags = sum(flag for flag, text in zip(TEXT_FLAGS, texts, strict=False) if text is not None)
     head = root_id.to_bytes(8, "big") + bytes(10) + bytes([flags + root_id % 3])
     return head + b"".join(struct.pack(">H", len(text)) + text for text in texts if text is not None)

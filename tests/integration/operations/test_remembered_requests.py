@@ -1,17 +1,21 @@
 """What a shard remembers of requests; spout tasks are registered when needed."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Mapping, Set
 from typing import Any
+from unittest.mock import AsyncMock
 
+import httpx
 import pytest
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
+from acker_service.app import make_app
 from acker_service.components import Components
+from acker_service.settings import Settings
 from acker_service.topologies.spouts import UNREGISTERED
 from acker_service.topologies.topology import Topology
 
-from tests.support.caller import Caller, Document, ack, init, reset_timeout
-from tests.support.redis_side import at, find, forget_outcomes
+from tests.support.caller import Caller, Document, ack, fail, init, reset_timeout
+from tests.support.redis_side import at, find, flush, forget_outcomes
 
 pytestmark = pytest.mark.anyio
 
@@ -207,3 +211,71 @@ async def test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_i
     assert await call.state(init(4, E)) == "pending"
     assert len(asked) == 4, "it asked, applied nothing, asked again, and applied it"
     assert (await call.spout())["pending"] == 1
+
+
+SHARDS = 3
+
+
+@pytest.fixture
+async def small(valkey_url: str) -> AsyncIterator[Components]:
+    """A service that remembers little: about three edges of each shard, each in a set of its own."""
+    parts = Components(valkey_url, window_ms=600_000, remembered_max_bytes=SHARDS * 600)
+    await flush(parts)
+    await parts.open()
+    yield parts
+    await parts.close()
+
+
+@pytest.fixture
+async def smalls(small: Components) -> AsyncIterator[tuple[Caller, Caller]]:
+    """Two topologies of it."""
+    app = make_app(small, Settings(), asyncio.Event())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as http:
+        callers = Caller(http, "small"), Caller(http, "other")
+        for caller in callers:
+            await caller.put(ackers=SHARDS, dedupe_window_ms=60_000)
+        yield callers
+
+
+async def test_each_shard_remembers_up_to_its_part(smalls: tuple[Caller, Caller]) -> None:
+    """And another topology has its own part."""
+    call, other = smalls
+    roots = range(1, 31)
+    await call.states(*(init(root, E, F) for root in roots))
+    states = await call.states(*(ack(root, E) for root in roots))
+    assert states == ["pending"] * 9 + ["store_full"] * 21
+    assert await call.states(*(ack(root, E) for root in roots)) == ["duplicate"] * 9 + ["store_full"] * 21
+    assert await call.states(*(init(root, E) for root in (31, 32, 33))) == ["store_full"] * 3
+    assert await other.states(*(init(root, E) for root in roots[:3]), *(ack(root, E) for root in roots[:3])) == [
+        *["pending"] * 3,
+        *["acked"] * 3,
+    ]
+
+
+async def test_each_shard_remembers_up_to_its_part_of_what_it_may_in_a_full_store(
+    smalls: tuple[Caller, Caller], small: Components, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, _ = smalls
+    roots = range(1, 31)
+    await call.states(*(init(root, E, F) for root in roots))
+    monkeypatch.setattr(small.backpressure, "is_store_full", True)
+    monkeypatch.setattr(small.backpressure, "remembered_max_bytes_if_full", SHARDS * 400)
+    monkeypatch.setattr(small.backpressure, "refresh", AsyncMock())
+    assert await call.states(*(ack(root, E) for root in roots)) == ["pending"] * 30
+    assert await call.states(*(ack(root, E) for root in roots)) == ["duplicate"] * 6 + ["pending"] * 24
+
+
+@pytest.mark.parametrize("key", [None, "k"], ids=["without a key", "with a key"])
+async def test_an_operation_beyond_what_may_be_remembered_is_a_problem_that_may_be_retried(
+    smalls: tuple[Caller, Caller], key: str | None
+) -> None:
+    call, _ = smalls
+    roots = range(1, 31)
+    await call.states(*(init(root, E, F) for root in roots))
+    await call.states(*(ack(root, E) for root in roots))
+    for op in (ack(12, E), init(99, E), *((reset_timeout(12), fail(12)) if key else ())):
+        answer = await call.post(op, key=key)
+        assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (503, "store_full", True)
+        assert "has remembered" in answer.json()["detail"]
+        assert int(answer.headers["Retry-After"]) >= 1
+    assert (await call.root(12))["acks"] == 0

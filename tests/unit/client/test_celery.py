@@ -481,6 +481,19 @@ def test_a_dedupe_window_shorter_than_the_visibility_timeout_is_refused(memory, 
             app.send_task("leaf")
 
 
+def test_a_tree_that_times_out_tells_which_task_was_done_last(tasks, memory):
+    spout = tasks.acker.shared_spout("hangs")
+    with spout.emit("42") as root:
+        root.anchor()  # nobody processes this one
+        tasks.leaf.delay(1)
+    acked_at = memory.clock.now
+    eventually_true(lambda: memory.roots[int(root.root_id, 16)].last_component, within=WITHIN_S)
+    memory.clock.advance(31)
+    [done] = spout.completions(until=0)
+    assert (done.outcome, done.component, done.last_component) == ("timed_out", None, valid_name(tasks.leaf.name))
+    assert (done.last_ack_at, done.outstanding) == (acked_at, 1)
+
+
 class Counts(Task):
     """A task with a ``before_start`` of its own."""
 
@@ -490,6 +503,7 @@ class Counts(Task):
         self.started.append(task_id)
 
 
+# the last of these tests: where one worker of Celery ends, all of its process do
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_task_whose_roots_have_ended_is_not_run_and_any_other_is(memory: MemoryAcker, *, ended: bool) -> None:
     app = Celery("skipping", broker="memory://", backend="cache+memory://", set_as_current=False)
@@ -527,16 +541,3 @@ def test_a_task_whose_roots_have_ended_is_not_run_and_any_other_is(memory: Memor
     for name, value in _signals():
         value.receivers = receivers[name]
     acker.close()
-
-
-def test_a_tree_that_times_out_tells_which_task_was_done_last(tasks, memory):
-    spout = tasks.acker.shared_spout("hangs")
-    with spout.emit("42") as root:
-        root.anchor()  # nobody processes this one
-        tasks.leaf.delay(1)
-    acked_at = memory.clock.now
-    eventually_true(lambda: memory.roots[int(root.root_id, 16)].last_component, within=WITHIN_S)
-    memory.clock.advance(31)
-    [done] = spout.completions(until=0)
-    assert (done.outcome, done.component, done.last_component) == ("timed_out", None, valid_name(tasks.leaf.name))
-    assert (done.last_ack_at, done.outstanding) == (acked_at, 1)

@@ -148,21 +148,20 @@ def test_a_root_that_is_early_stays_so_where_there_may_be_no_more(operation: Ope
     assert (done.operation_state, named(done.state)) == ("early", "early")
 
 
+@pytest.mark.parametrize("root", [EARLY, PENDING])
 @pytest.mark.parametrize("free_edges", [0, -1])
-def test_an_early_root_refuses_an_ack_whose_edge_it_has_no_room_to_remember(free_edges: int) -> None:
-    known = tree_after(OTHER_ACK, state=EARLY, rules=DEDUPE)
+def test_an_ack_is_refused_whose_edge_there_is_no_room_to_remember(root: Tree, free_edges: int) -> None:
+    known = tree_after(OTHER_ACK, state=root, rules=DEDUPE)
 
     def answer(state: State, operation: Operation, rules: TopologyRules = DEDUPE) -> Transition:
         return apply_operation(state, operation, now_ms=NOW, rules=rules, free_edges=free_edges)
 
-    assert answer(known, ACK) == Transition(state=known, operation_state=OperationState.STORE_FULL)
+    refused = OperationState.STORE_FULL
+    assert answer(known, ACK) == Transition(state=known, operation_state=refused)
+    assert answer(None, ACK) == Transition(state=None, operation_state=refused)
     assert answer(known, OTHER_ACK).operation_state is OperationState.DUPLICATE
-    assert answer(known, replace(ACK, edge_id=None)).operation_state is OperationState.EARLY
-    assert answer(known, ACK, RULES).operation_state is OperationState.EARLY
-    assert answer(known, FAIL).operation_state is OperationState.EARLY
-    assert answer(known, INIT).operation_state is OperationState.PENDING
-    assert answer(None, ACK).operation_state is OperationState.EARLY
-    assert answer(PENDING, ACK).operation_state is OperationState.PENDING
+    for operation, rules in ((replace(ACK, edge_id=None), DEDUPE), (ACK, RULES), (FAIL, DEDUPE), (INIT, DEDUPE)):
+        assert answer(known, operation, rules) == step(known, operation, rules)
 
 
 @pytest.mark.parametrize("state", [EARLY, PENDING])
@@ -174,12 +173,18 @@ def test_a_root_has_edges_remembered_while_there_is_room(state: Tree, free_edges
 
 
 @pytest.mark.parametrize("free_edges", [0, -1])
-def test_a_pending_root_takes_the_ack_of_an_edge_that_there_is_no_room_to_remember(free_edges: int) -> None:
+def test_in_a_full_store_a_pending_root_takes_the_ack_of_an_edge_that_there_is_no_room_to_remember(
+    free_edges: int,
+) -> None:
+    def answer(state: State, operation: Operation) -> Transition:
+        return apply_operation(
+            state, operation, now_ms=NOW, rules=DEDUPE, free_edges=free_edges, is_full=True, free_early=0
+        )
+
     known = tree_after(OTHER_ACK, state=PENDING, rules=DEDUPE)
-    done = apply_operation(known, ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
-    assert done == step(known, replace(ACK, edge_id=None), DEDUPE)
-    again = apply_operation(known, OTHER_ACK, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
-    assert again == Transition(state=known, operation_state=OperationState.DUPLICATE)
+    assert answer(known, ACK) == step(known, replace(ACK, edge_id=None), DEDUPE)
+    assert answer(known, OTHER_ACK) == Transition(state=known, operation_state=OperationState.DUPLICATE)
+    assert answer(EARLY, ACK) == Transition(state=EARLY, operation_state=OperationState.STORE_FULL)
 
 
 def test_an_ack_val_of_zero_begins_no_tree_and_is_not_refused() -> None:

@@ -74,9 +74,9 @@ class Command:
             return
         signals.pass_to(self._process)
         if self._process.stderr is not None:
-            self._outputs.append(_Output(self._process.stderr, sys.stderr.fileno(), reason_from))
+            self._outputs.append(_Output(self._process.stderr, sys.stderr, reason_from))
         if self._process.stdout is not None:
-            self._outputs.append(_Output(self._process.stdout, sys.stdout.fileno(), reason_from, ends_with_reader=True))
+            self._outputs.append(_Output(self._process.stdout, sys.stdout, reason_from, ends_with_reader=True))
 
     def wait(self) -> Ended:
         """Wait for its end."""
@@ -128,7 +128,7 @@ class _Output:
     """
 
     def __init__(
-        self, pipe: IO[bytes], own: int, reason_from: re.Pattern[str] | None, *, ends_with_reader: bool = False
+        self, pipe: IO[bytes], own: IO[str], reason_from: re.Pattern[str] | None, *, ends_with_reader: bool = False
     ) -> None:
         self.matched = ""
         self._pipe = pipe
@@ -163,7 +163,7 @@ class _Output:
             self._begun = begun[-KEPT_BYTES:]
             self._match(whole + end)
             try:
-                _write(self._own, data)
+                _write(self._own.fileno(), data)
             except OSError:
                 if self._ends_with_reader:
                     self._pipe.close()

@@ -109,6 +109,7 @@ class MemoryStore:
             free_slots=free,
             free_early=self._free_early(),
             free_edges=0 if self.is_full and not _is_early(state) else None,
+            is_full=self.is_full,
         )
         self.roots[operation.root_id] = step.state
         if step.operation_state not in REFUSED:

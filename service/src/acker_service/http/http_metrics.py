@@ -50,7 +50,7 @@ class MetricsMiddleware:
             raise
 
     def _count(self, scope: Scope, status: int, started: float) -> None:
-        route = getattr(scope.get("route"), "path", OTHER)
+        route = getattr(scope.get("route"), "path_format", OTHER)
         count_answer(self._metrics, route, scope["method"], status, scope.get(PROBLEM_CODE), started)
 
 

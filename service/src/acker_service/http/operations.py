@@ -61,10 +61,14 @@ _REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
     OperationState.CONFLICT: (Conflict, "the root is held by another spout task or another message id"),
     OperationState.MAX_SPOUT_PENDING: (MaxSpoutPending, "the spout task has as many pending roots as it may"),
     OperationState.MAILBOX_FULL: (MailboxFull, "the spout task's mailbox is full; read and release its completions"),
-    OperationState.STORE_FULL: (StoreFull, "the store has no memory left for new roots"),
+    OperationState.STORE_FULL: (
+        StoreFull,
+        "the store has no memory left for new roots, or what the topology has remembered takes as much as it may",
+    ),
 }
 _EARLY_REFUSED = (
-    "the store has no memory left for new roots, or those without their init are as many or take as much as they may"
+    "the store has no memory left for new roots, or those without their init are as many or take as much as they may, "
+    "or so does what the topology has remembered of edges and requests"
 )
 
 

@@ -1,6 +1,6 @@
 """Refuses new roots while Redis's memory is full, and inits while a mailbox is; checks both once a second.
 
-It also says how much of the memory early roots may take.
+It also says how much of the memory early roots may take, and what is remembered of edges and requests.
 """
 
 import asyncio
@@ -24,6 +24,10 @@ FULL_RATIO = 0.9
 """Share of maxmemory from which new roots are refused, so that pending roots have the memory to finish."""
 EARLY_RATIO = 0.1
 """Share of maxmemory that the early roots of all topologies take at most."""
+REMEMBERED_RATIO = 0.25
+"""Share of maxmemory that the remembered edges and requests of one topology take at most."""
+REMEMBERED_IF_FULL_RATIO = 0.05
+"""Share of maxmemory up to which all topologies together have edges remembered in a full store, in equal parts."""
 OVER_EARLY = 1.25
 """What early roots take at most, as a multiple of what they may: fails of stored ones are not refused beyond it."""
 ADVICE = "its memory is full; raise maxmemory, or read and release completions"
@@ -38,7 +42,7 @@ class Backpressure:
     """Watches memory and mailboxes.
 
     ``mailbox_max`` bounds the completions and dead letters of a spout task, ``early_max_bytes`` what the early roots of
-    a topology take.
+    a topology take, ``remembered_max_bytes`` what its remembered edges and requests take.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Backpressure:
         *,
         mailbox_max: int,
         early_max_bytes: int,
+        remembered_max_bytes: int,
     ) -> None:
         self._monitor = monitor
         self._registry = registry
@@ -57,6 +62,8 @@ class Backpressure:
         self._requirements = requirements
         self._mailbox_max = mailbox_max
         self._early_max_bytes = self.early_max_bytes = early_max_bytes
+        self._remembered_max_bytes = self.remembered_max_bytes = remembered_max_bytes
+        self.remembered_max_bytes_if_full = remembered_max_bytes
         self._recently_full: set[MailboxId] = set()
         self.is_store_full = False
         self._task: asyncio.Task[None] | None = None
@@ -89,13 +96,21 @@ class Backpressure:
         memories = await self._monitor.memories()
         await self._check_memory(memories)
         names = await self._registry.names()
-        self.early_max_bytes = early_part(self._early_max_bytes, memories, topologies=len(names))
+        self._divide(memories, topologies=len(names))
         together = await self._count_together(names)
         apart = await asyncio.gather(*(self._count(name) for name in names if name not in together))
         counted = [*together.values(), *(found for found in apart if found is not None)]
         seen = {topology for topology, _ in counted}
         unseen = {mailbox for mailbox in self._recently_full if mailbox[0] not in seen}
         self._recently_full = unseen | set(self._full(counted))
+
+    def _divide(self, memories: Sequence[Mapping[str, Any]], *, topologies: int) -> None:
+        """Bound what each topology may take of the memory."""
+        self.early_max_bytes = early_part(self._early_max_bytes, memories, topologies=topologies)
+        self.remembered_max_bytes = remembered_part(self._remembered_max_bytes, memories)
+        self.remembered_max_bytes_if_full = remembered_part_if_full(
+            self._remembered_max_bytes, memories, topologies=topologies
+        )
 
     async def _check_memory(self, memories: Sequence[Mapping[str, Any]]) -> None:
         """Check the memory before the mailboxes: counting takes long while a server hangs."""
@@ -135,6 +150,29 @@ def early_part(max_bytes: int, memories: Iterable[Mapping[str, Any]], *, topolog
     All topologies have equal parts, which together stay within `EARLY_RATIO` of the smallest maxmemory: in a cluster
     one server may have all of them.
     """
-    limits = [limit for memory in memories if (limit := int(memory.get("maxmemory", 0)))]
     # rule: early roots of all topologies take a tenth of maxmemory at most
-    return min([max_bytes, *(int(limit * EARLY_RATIO / OVER_EARLY) // max(1, topologies) for limit in limits)])
+    return _smallest_part(max_bytes, memories, EARLY_RATIO / OVER_EARLY / max(1, topologies))
+
+
+def remembered_part(max_bytes: int, memories: Iterable[Mapping[str, Any]]) -> int:
+    """Return the bytes that remembered edges and requests of a topology may take: at most ``max_bytes``.
+
+    A busy topology needs many, and most need few, so the parts of all are more together than there is.
+    """
+    # rule: what a topology remembers takes a quarter of maxmemory at most
+    return _smallest_part(max_bytes, memories, REMEMBERED_RATIO)
+
+
+def remembered_part_if_full(max_bytes: int, memories: Iterable[Mapping[str, Any]], *, topologies: int) -> int:
+    """Return the bytes up to which a topology has further edges remembered in a full store.
+
+    There pending roots end also without; and all topologies together must not fill what is left.
+    """
+    # rule: in a full store the edges of all topologies take a twentieth of maxmemory at most
+    return _smallest_part(max_bytes, memories, REMEMBERED_IF_FULL_RATIO / max(1, topologies))
+
+
+def _smallest_part(max_bytes: int, memories: Iterable[Mapping[str, Any]], ratio: float) -> int:
+    """Return ``max_bytes``, or this part of the smallest maxmemory of the servers if that is less."""
+    limits = (int(memory.get("maxmemory", 0)) for memory in memories)
+    return min([max_bytes, *(int(limit * ratio) for limit in limits if limit)])

@@ -35,7 +35,7 @@ from acker_service.topologies.spouts import NOT_FOUND_AGAIN, UNREGISTERED, Spout
 from acker_service.topologies.topology import Deletion, Topology
 
 _KNOWN_LIMITS = 128
-"""So many limits of calls are kept; the bytes of early roots change with what Redis may take."""
+"""So many limits of calls are kept; the bytes in them change with what Redis may take."""
 
 ShardResults = dict[int, tuple[ShardPart, Applied]]
 """The parts of a request that have been applied, by shard."""
@@ -44,7 +44,8 @@ ShardResults = dict[int, tuple[ShardPart, Applied]]
 class Applier:
     """Applies requests, each shard's part in one atomic step.
 
-    ``max_early`` bounds the early roots of a topology; each of its shards takes an equal part.
+    ``max_early`` bounds the early roots of a topology; each of its shards takes an equal part, as of all that
+    `Backpressure` bounds.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Applier:
         self._backpressure = backpressure
         self._metrics = metrics
         self._max_early = max_early
-        self._known_limits: dict[tuple[int, int, SpoutCheck], ApplyLimits] = {}
+        self._known_limits: dict[tuple[int, int, int, int, SpoutCheck], ApplyLimits] = {}
         self.batcher = ApplyBatcher(redis)
         self.limiter = PendingLimiter(redis, shards)
 
@@ -222,17 +223,25 @@ class Applier:
 
     def _limits(self, topology: Topology, spouts: SpoutCheck) -> ApplyLimits:
         """Return the limits of a call on one shard; there are few, and every call has some."""
-        shards, max_bytes = len(topology.shards), self._backpressure.early_max_bytes
-        limits = self._known_limits.get((shards, max_bytes, spouts))
+        shards, bounds = len(topology.shards), self._backpressure
+        early, remembered = bounds.early_max_bytes, bounds.remembered_max_bytes
+        known = (shards, early, remembered, bounds.remembered_max_bytes_if_full, spouts)
+        limits = self._known_limits.get(known)
         if limits is None:
-            # rule: each shard takes an equal part of the early roots
-            roots = math.ceil(self._max_early / shards)
-            # rule: each shard takes an equal part of the bytes of early roots
-            size = max_bytes // shards
-            limits = ApplyLimits(max_early=roots, max_early_bytes=size, spouts=spouts)
+            limits = ApplyLimits(
+                # rule: each shard takes an equal part of the early roots
+                max_early=math.ceil(self._max_early / shards),
+                # rule: each shard takes an equal part of the bytes of early roots
+                max_early_bytes=early // shards,
+                # rule: each shard takes an equal part of the bytes of what is remembered
+                max_remembered=remembered // shards,
+                # rule: each shard takes an equal part of the bytes up to which edges are remembered in a full store
+                max_remembered_if_full=bounds.remembered_max_bytes_if_full // shards,
+                spouts=spouts,
+            )
             if len(self._known_limits) >= _KNOWN_LIMITS:
                 self._known_limits.clear()
-            self._known_limits[shards, max_bytes, spouts] = limits
+            self._known_limits[known] = limits
         return limits
 
     async def _call_shards(

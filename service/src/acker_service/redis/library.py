@@ -16,6 +16,7 @@ FILES = (
     "details",
     "traces",
     "early",
+    "remembered",
     "record",
     "failures",
     "completions",

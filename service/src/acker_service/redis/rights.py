@@ -34,10 +34,12 @@ hmget KEY field
 hscan KEY 0
 hset KEY field value
 hsetnx KEY field value
+incrby KEY 1
 mget KEY
 pexpireat KEY 1
 pexpiretime KEY
 sadd KEY member
+scard KEY
 set KEY value
 sismember KEY member
 smembers KEY

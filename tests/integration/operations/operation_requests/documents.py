@@ -20,6 +20,7 @@ _STATES = "the states of many roots are read in one request"
 _FAILURES = "a root may end when all of its edges have ended, some of them failed"
 _ACTS = "the topologies share what is kept of the audit trail"
 _GRACE = "roots that were due in an outage may get grace"
+_REMEMBERED = "what a topology remembers is bounded"
 CHANGED: Pieces = {
     "info": "HEAD is answered wherever GET is; a body that is not required may be left out; origins of web pages",
     "responses/403.forbidden_origin": "web pages of other origins are refused where no keys are configured",
@@ -56,6 +57,7 @@ CHANGED: Pieces = {
         _FAILURES,
     ),
     "schemas/Store": _EARLY_BYTES,
+    "responses/503.overloaded.store_full.store_unavailable": _REMEMBERED,
     "responses/429.overloaded": _RATE,
     "responses/429.mailbox_full.max_spout_pending.overloaded": _RATE,
 }

@@ -29,6 +29,7 @@ TWO_EDGES = done(init(edges=[E1, E2]))
 TWO_EDGES_THAT_END = done(init(edges=[E1, E2], end_on="all_ended"))
 FAIL_OF_EDGE = FAIL | {"edge_id": E1}
 FINISHED = done(init(), ack())
+REMEMBERED = "the detail also names what a topology remembers, which is bounded"
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 STATES = [
@@ -103,8 +104,8 @@ REFUSALS = [
     request("an init beyond the dedupe window", "init", INIT | {"message_timeout_ms": 60_001}, topology="deduped"),
     batch("a batch with an init beyond the dedupe window", ack(A2), init(message_timeout_ms=60_001),
           topology="deduped"),
-    request("an ack that would begin a root too many", acker="narrow", topology="crowded"),
-    request("a fail that would begin a root too many", "fail", acker="narrow", topology="crowded"),
+    request("an ack that would begin a root too many", acker="narrow", topology="crowded", changed=REMEMBERED),
+    request("a fail that would begin a root too many", "fail", acker="narrow", topology="crowded", changed=REMEMBERED),
     batch("a batch that would begin a root too many", ack(), acker="narrow", topology="crowded"),
     batch("a batch that would begin a root too many, and wants the exceptions", init(A2), ack(), acker="narrow",
           topology="crowded", query="?results=exceptions"),

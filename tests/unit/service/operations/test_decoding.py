@@ -381,7 +381,7 @@ LARGE = {
 
 @pytest.mark.parametrize(("body", "index"), LARGE.values(), ids=LARGE.keys())
 def test_a_large_body_without_the_shape_of_a_batch_is_refused_before_it_is_built(monkeypatch, body, index):
-    monkeypatch.setattr(decoding.operations, "decode_json", pytest.fail)
+    monkeypatch.setattr(decoding.json_codec, "decode_json", pytest.fail)
     kind, detail, extra = outcome(JSON, body)
     assert (kind, extra) == (InvalidRequest, {} if index is None else {"index": index})
     assert detail.startswith("the body must be" if index is None else f"ops[{index}]: an operation must be")
@@ -390,7 +390,7 @@ def test_a_large_body_without_the_shape_of_a_batch_is_refused_before_it_is_built
 
 @pytest.mark.parametrize("item", ["[]", "{}", "1", "null", '"x"', "[[]]", f"{{{OP}}}"])
 def test_a_large_body_of_too_many_operations_is_refused_before_it_is_built(monkeypatch, item):
-    monkeypatch.setattr(decoding.operations, "decode_json", pytest.fail)
+    monkeypatch.setattr(decoding.json_codec, "decode_json", pytest.fail)
     kind, detail, _ = outcome(JSON, large(item, begin='{"ops": [', end="]}"))
     assert (kind, detail) == (TooLarge, "the batch has 30000 operations; at most 9 are taken")
 
@@ -409,7 +409,7 @@ SINGLE = {
 
 @pytest.mark.parametrize("body", SINGLE.values(), ids=SINGLE.keys())
 def test_a_large_body_without_the_shape_of_an_operation_is_refused_before_it_is_built(monkeypatch, body):
-    monkeypatch.setattr(decoding.operations, "decode_json", pytest.fail)
+    monkeypatch.setattr(decoding.json_codec, "decode_json", pytest.fail)
     with pytest.raises(InvalidRequest, match=r"^an operation must be a JSON object of its fields: ") as raised:
         decoding.decode_operation("ack", body)
     assert len(raised.value.detail) < 300

@@ -21,9 +21,15 @@ def test_a_request_that_the_shard_knew_comes_back_as_replayed() -> None:
 
 
 def test_limits_are_packed_as_the_library_reads_them() -> None:
-    assert ApplyLimits().packed.hex() == "00ffffffff0000010000000000"
-    limits = ApplyLimits(max_early=250_000, max_early_bytes=65_536, spouts=SpoutCheck.ONLY)
-    assert limits.packed.hex() == "020003d0900000000000010000"
+    assert ApplyLimits().packed.hex() == "00ffffffff" + 3 * "0000010000000000"
+    limits = ApplyLimits(
+        max_early=250_000,
+        max_early_bytes=65_536,
+        max_remembered=131_072,
+        max_remembered_if_full=4_096,
+        spouts=SpoutCheck.ONLY,
+    )
+    assert limits.packed.hex() == "020003d090" + "0000000000010000" + "0000000000020000" + "0000000000001000"
 
 
 def test_a_request_that_needs_spout_tasks_says_for_which_operations() -> None:

@@ -10,7 +10,7 @@ from acker_service.redis.calls import ShardCall
 from acker_service.redis.codec import Indexes, ShardRequest
 
 _FREE_SLOTS = struct.Struct(">Ii")
-_LIMITS = struct.Struct(">BIQ")
+_LIMITS = struct.Struct(">BIQQQ")
 _SHARDS = struct.Struct(">I")
 _NO_LIMIT, _NO_BYTES_LIMIT = 2**32 - 1, 2**40
 _NEEDED, _REPLAYED = "?", "="
@@ -54,13 +54,16 @@ class ApplyLimits:
     """The limits of an apply call.
 
     ``max_early`` is the most early roots that the shard may have, ``max_early_bytes`` the most bytes that they may take
-    (None: any number).
+    (None: any number). ``max_remembered`` is the most bytes that its remembered edges and requests may take, and
+    ``max_remembered_if_full`` those up to which edges are remembered in a full store.
     With ``count_shards`` the free slots of the call are caps: Redis takes off what is pending in so many shards, which
     are all of the topology's and on one server.
     """
 
     max_early: int | None = None
     max_early_bytes: int | None = None
+    max_remembered: int | None = None
+    max_remembered_if_full: int | None = None
     spouts: SpoutCheck = SpoutCheck.NONE
     count_shards: int | None = None
 
@@ -68,8 +71,8 @@ class ApplyLimits:
     def packed(self) -> bytes:
         """The limits as Lua reads them."""
         roots = _NO_LIMIT if self.max_early is None else self.max_early
-        size = _NO_BYTES_LIMIT if self.max_early_bytes is None else self.max_early_bytes
-        packed = _LIMITS.pack(self.spouts, roots, size)
+        sizes = (self.max_early_bytes, self.max_remembered, self.max_remembered_if_full)
+        packed = _LIMITS.pack(self.spouts, roots, *(_NO_BYTES_LIMIT if size is None else size for size in sizes))
         return packed if self.count_shards is None else packed + _SHARDS.pack(self.count_shards)
 
 

@@ -2,8 +2,8 @@
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
   test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, traces, early,
-  record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, grace, tick, mailboxes, delivery, dead,
-  spouts, roots, failure_list, oldest, topologies, removal, monitoring, history.
+  remembered, record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, grace, tick,
+  mailboxes, delivery, dead, spouts, roots, failure_list, oldest, topologies, removal, monitoring, history.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
@@ -33,6 +33,8 @@
     n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that
     p0:<b> p1:<b>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window; two sets a bucket, 0 or 1
                             behind its bytes
+    edges0 edges1 requests0 requests1  string  bytes that the sets p<slice>:… take, and s<slice>:… with n<slice>:…
+                      (remembered.lua); as long as the longest of them
     pending   hash    spout index -> roots pending
     unread    hash    spout index -> completions not released
     m<i>      stream  mailbox of spout index i: c = completions one after another (completions.lua), n = their number
@@ -84,7 +86,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 40
+local VERSION = 41
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE = 1, 1  -- forms of an init and of a fail (operations.lua)
@@ -187,7 +189,7 @@ local function begin_call(key, base, args)
     retention = retention, idempotency_window = idempotency_window, tracked = flags % 2, has_details = flags % 4 >= 2, all_ended = flags >= 4,
     max_failures = max_failures, trace_max = trace_max, trace_ttl = trace_ttl,
     early_change = 0, early_growth = 0, traces_growth = 0, traces_expiry = 0, has_acked_traces = false,
-    store_full = false, changed = false, free_slots = false, is_unused = true,
+    edges_growth = 0, requests_growth = 0, store_full = false, changed = false, free_slots = false, is_unused = true,
   }, CALL)
 end
 

@@ -104,12 +104,13 @@ do
     return (pack_outcome(call, 'A'))
   end
 
-  local function is_acked_before(call, bucket, rest, ops, edge_at)
+  -- Remembers the edge of an ack of a pending root, or gives the code that answers an ack which changes nothing.
+  local function edge_refusal(call, bucket, rest, ops, edge_at)
     local edge_high, edge_low = struct.unpack('>I4I4', ops, edge_at)
-    local member, set = new_edge(call, bucket, struct.unpack('>I5', rest) + EPOCH, edge_high, edge_low)
-    -- rule: in a full store no further edge is remembered on the fast path, either
-    if member and not call.store_full then remember_edge(call, set, member) end
-    return not member
+    local started = struct.unpack('>I5', rest) + EPOCH
+    local code = remember_edge(call, bucket, started, edge_high, edge_low, has_room_for_edge(call, true))
+    -- rule: in a full store the ack counts on the fast path, too, though there is no room to remember its edge
+    return not (code == 's' and call.store_full) and code or nil
   end
 
   -- Gives the record of a root that was acked in this call. Its details are the number of its acks, and of the component
@@ -165,7 +166,7 @@ do
         is_traced, entries, begins, ended = false, nil, false, nil
         -- rule: an init without an ack val is for the state machine
         if kind == INIT and is_plain and may_init and (op_high ~= 0 or op_low ~= 0)
-          and may_begin(call, spout, op_outstanding, text, flags >= 128) then
+          and may_begin(call, spout, op_outstanding, text, flags >= 128) and has_room_for_roots(call) then
           is_traced = flags >= 128
           raw, kept, rest = begin(call, key, root_id, bucket, op_high, op_low, op_outstanding, spout, text, is_traced)
         end
@@ -200,22 +201,23 @@ do
         -- rule: a count too large, a zero with edges outstanding and a long message id are for the state machine
         elseif not is_narrow(sum) or is_zero and (sum ~= 0 or kept % DETAILS >= LONG_MESSAGE_ID) then
           code = nil
-        -- rule: an edge that was acked before is a duplicate on the fast path, too
-        elseif dedupes and edge_at and is_acked_before(call, bucket, rest, ops, edge_at) then
-          code = 'd'
-        elseif is_zero then
-          raw, rest, is_changed, code = finish_acked(call, root_id, kept, rest), nil, false, 'a'
-          redis_call('HSET', key, root_id, raw)
-          -- rule: of a traced root the last ack and the end are noted
-          is_noted, ended = is_traced, 'A'
         else
-          high, low, outstanding, is_changed, call.changed, code = new_high, new_low, sum, true, true, 'p'
-          -- rule: an ack of a traced root is noted
-          is_noted = is_traced
-          if kept >= DETAILS then
-            local name = component_at and read_text(ops, component_at)
-            numbers = numbers or name and call.numbers
-            acks, component = acks + 1, name and (numbers[name] or component_number(call, name)) or 0
+          -- rule: an ack whose edge may not count is answered without effect on the fast path, too
+          code = dedupes and edge_at and edge_refusal(call, bucket, rest, ops, edge_at) or nil
+          if not code and is_zero then
+            raw, rest, is_changed, code = finish_acked(call, root_id, kept, rest), nil, false, 'a'
+            redis_call('HSET', key, root_id, raw)
+            -- rule: of a traced root the last ack and the end are noted
+            is_noted, ended = is_traced, 'A'
+          elseif not code then
+            high, low, outstanding, is_changed, call.changed, code = new_high, new_low, sum, true, true, 'p'
+            -- rule: an ack of a traced root is noted
+            is_noted = is_traced
+            if kept >= DETAILS then
+              local name = component_at and read_text(ops, component_at)
+              numbers = numbers or name and call.numbers
+              acks, component = acks + 1, name and (numbers[name] or component_number(call, name)) or 0
+            end
           end
         end
       end

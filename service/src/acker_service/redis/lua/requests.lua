@@ -8,6 +8,7 @@ do
   local UNREGISTERED, UNKNOWN = 0xFFFFFFFF, 0xFFFFFFFE
   local REGISTERED, ASKED = 0, 2
   local SPOUTS_PER_CALL = 1000
+  local LIMITS, LIMITS_BYTES = '>BI4I8I8I8', 29
 
   -- Gives the position in the request, from 0, of the operation that is applied as the n-th, from 1.
   local function position_of(positions, n)
@@ -63,17 +64,14 @@ do
     local refused = codes:find(REFUSED)
     -- rule: a single operation that was refused is not remembered
     if refused and request.partial_hash == '' then return end
-    -- rule: requests lie in the slice of now
-    local key = math.floor(call.now / call.idempotency_window) % 2 .. ':' .. request.set
-    local hashes, bits = call.base .. 's' .. key, call.base .. 'n' .. key
     -- rule: a request with refusals is remembered as one
-    redis.call('SADD', hashes, refused and request.partial_hash or request.hash)
-    -- rule: a slice of remembered requests expires
-    local is_moved = expire_slice(call, hashes, call.idempotency_window)
-    -- rule: it is remembered which operations were refused
-    if refused then redis.call('HSET', bits, request.partial_hash, pack_refused(request.positions, codes)) end
-    -- rule: what was refused is forgotten with its request
-    if refused or is_moved then redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes)) end
+    local hash = refused and request.partial_hash or request.hash
+    remember_request(call, request.set, hash, refused and pack_refused(request.positions, codes))
+  end
+
+  -- Answers an operation of a request that there is no room to remember.
+  local function refuse(_, root)
+    return root.state == 'F' and root.outcome or 's'
   end
 
   local function read_free_slots(packed)
@@ -134,8 +132,8 @@ do
       if kind ~= INIT or op.spout < UNKNOWN or root.state == 'F' then return '.' end
       -- rule: a pending root may belong to a spout task that was registered meanwhile
       if root.state == 'P' then return op.spout == UNREGISTERED and not is_gone(call, root.spout) and '!' or '.' end
-      -- rule: an init of an unknown root needs its spout task, but not in a repeat or a full store
-      return (replayed or call.store_full) and '.' or '?'
+      -- rule: an init of an unknown root needs its spout task, but not in a repeat or where no root may begin
+      return (replayed or call.store_full or not has_room_for_roots(call)) and '.' or '?'
     end, request.ops)
   end
 
@@ -148,6 +146,8 @@ do
     -- rule: without a key nothing is remembered
     if request.set == '' then return '+' .. apply_operations(call, request.ops) end
     if was_applied(call, request) then return replay(call, request) end
+    -- rule: a request that there is no room to remember is not applied
+    if not has_room_for_requests(call) then return '+' .. run(call, refuse, request.ops) end
     -- rule: each request has its own effect
     call.changed = false
     local codes = apply_operations(call, request.ops)
@@ -163,8 +163,8 @@ do
             none, its mailbox is full) of each capped spout task, or ''
             [4] limits: B (0: all spout tasks of inits are registered; 1: some may have the index UNREGISTERED or, looked
             for again, UNKNOWN; 2: likewise, and nothing is applied), most early roots of the shard I4, most bytes that they
-            take I8, then, if [3] are caps of which what is pending is to be taken off, the number of shards I4: all on
-            this server
+            take I8, that what is remembered takes I8, and that it takes in a full store I8, then, if [3] are caps of which
+            what is pending is to be taken off, the number of shards I4: all on this server
             then per request: the set of its key's hash ('' without a key), the hash (even, decimal), the hash plus one
             (stored instead where an operation was refused; '' for a single operation), the position of each operation
             in the request, I4 each, from 0 ('' if they are in the order of the request), its operations
@@ -174,13 +174,17 @@ do
   local function apply(key, base, args, store_full)
     local call, reply = begin_call(key, base, args), { 'ok', '' }
     call.store_full = store_full
-    call.spouts, call.max_early, call.max_early_bytes = struct.unpack('>BI4I8', args[4])
+    call.spouts, call.max_early, call.max_early_bytes, call.max_remembered, call.max_remembered_if_full =
+      struct.unpack(LIMITS, args[4])
     call.free_slots = read_free_slots(args[3])
-    if call.free_slots and #args[4] > 13 then subtract_pending(call, key, (struct.unpack('>I4', args[4], 14))) end
+    if call.free_slots and #args[4] > LIMITS_BYTES then
+      subtract_pending(call, key, (struct.unpack('>I4', args[4], LIMITS_BYTES + 1)))
+    end
     for i = 5, #args, 5 do
       reply[#reply + 1] = apply_once(call, { set = args[i], hash = args[i + 1], partial_hash = args[i + 2],
         positions = args[i + 3], ops = args[i + 4] })
     end
+    write_remembered(call)
     commit(call)
     -- rule: the room that is left goes on to the next shard
     reply[2] = write_free_slots(call.free_slots)

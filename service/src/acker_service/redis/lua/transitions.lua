@@ -15,14 +15,14 @@
   Codes of root.state: N unknown, E early, P pending, F finished. Codes of an answer: p pending, a acked, f failed,
   e early, d duplicate, u unknown, c conflict; A, F, T finished with that outcome; refused is m max_spout_pending,
   b mailbox_full or s store_full. finish is in completions.lua, expire in tick.lua; slices of keys forget what expired.
-  Only here, at the end: the checks of an init's admission and of an acked edge, which Redis keeps in keys.
+  Only here, at the end: the checks of an init's admission. remember_edge is in remembered.lua.
 
   op is the operation. Its kind (1 init, 2 ack, 3 fail, 4 reset timeout) is an argument of its own, and form its variant
   (operations.lua); high and low are the value to XOR, outstanding is nil if unknown, text is the message id or the
   reason, edge_high and edge_low are the hash of root and edge.
 ]]
 
-local apply_operation, replay_operation, new_edge, remember_edge
+local apply_operation, replay_operation
 
 do
   local MAX_SPAN = 4294967295
@@ -233,18 +233,15 @@ do
   end
 
   -- Remembers the edge of an ack, or gives the code that answers an ack which changes nothing. In a full store an ack of a
-  -- pending root counts and its edge is not remembered: the root has to end, and edges stay longer than it does.
+  -- pending root counts though there is no room to remember its edge: the root has to end, and edges stay longer than it does.
   function edge_refusal(call, root, op)
     -- rule: an acked edge belongs to a tree by the start of it
     local started = root.state == 'N' and call.now or root.started
-    local member, set = new_edge(call, root.bucket, started, op.edge_high, op.edge_low)
-    -- rule: an ack of an edge that was acked within the dedupe window is a duplicate
-    if not member then return 'd' end
     -- rule: an early root takes no further edge where early roots take all that they may
-    if root.state == 'E' and is_early_full(call, root) then return 's' end
-    -- rule: in a full store no further edge of a pending root is remembered
-    if root.state ~= 'P' or not call.store_full then remember_edge(call, set, member) end
-    return nil
+    local has_room = has_room_for_edge(call, root.state == 'P') and not (root.state == 'E' and is_early_full(call, root))
+    local code = remember_edge(call, root.bucket, started, op.edge_high, op.edge_low, has_room)
+    -- rule: in a full store a pending root takes the ack of an edge that there is no room to remember
+    return not (code == 's' and root.state == 'P' and call.store_full) and code or nil
   end
 
   -- Packs what a root keeps of a failure. An early root keeps it until its init comes: a short reason above half of what
@@ -271,7 +268,8 @@ do
   end
 
   function full_refusal(call, op)
-    if call.store_full then return 's' end
+    -- rule: no root begins where there is little room to remember its acks
+    if call.store_full or not has_room_for_roots(call) then return 's' end
     return call.free_slots and call.free_slots[op.spout] == MAILBOX_FULL and 'b' or nil
   end
 
@@ -289,29 +287,6 @@ do
   function emitted_by(call, root, op)
     -- rule: an init is the same one by its spout task and its message id
     return root.spout == op.spout and read_message_id(call, root) == op.text
-  end
-
-  -- Gives what stands for an acked edge of a root that started at a time, and the end of the names of the sets that may
-  -- hold it; nil if one of them does. The start of the tree is mixed in, so that a root id that is used again has no acked
-  -- edges. 53 bits: a number here holds no more exactly.
-  function new_edge(call, bucket, started, edge_high, edge_low)
-    local low = bit.bxor(edge_low, started % 4294967296) % 4294967296
-    local member = string.format('%.0f', bit.band(edge_high, 0x1FFFFF) * 4294967296 + low)
-    local set = ':' .. bucket .. (edge_high < 2147483648 and '0' or '1')
-    -- rule: an acked edge is looked for in the slice of even windows
-    if redis.call('SISMEMBER', call.base .. 'p0' .. set, member) == 1 then return nil end
-    -- rule: an acked edge is looked for in the slice of odd windows
-    if redis.call('SISMEMBER', call.base .. 'p1' .. set, member) == 1 then return nil end
-    return member, set
-  end
-
-  -- Remembers an acked edge that `new_edge` gave.
-  function remember_edge(call, set, member)
-    -- rule: an acked edge is remembered in the slice of now
-    local key = call.base .. 'p' .. math.floor(call.now / call.dedupe_window) % 2 .. set
-    redis.call('SADD', key, member)
-    -- rule: a slice of acked edges expires
-    expire_slice(call, key, call.dedupe_window)
   end
 
   TRANSITIONS = { init, ack, fail, reset_timeout }

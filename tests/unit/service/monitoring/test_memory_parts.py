@@ -1,6 +1,6 @@
-"""What the early roots of one topology may take of the memory of Redis."""
+"""What the early roots of one topology, and its edges and requests, may take of the memory of Redis."""
 
-from acker_service.monitoring.backpressure import early_part
+from acker_service.monitoring.backpressure import early_part, remembered_part, remembered_part_if_full
 
 MAX = 67_108_864
 LARGE = 1 << 40
@@ -30,3 +30,14 @@ def test_of_several_servers_the_smallest_counts() -> None:
 
 def test_a_store_without_topologies_has_a_part_for_one() -> None:
     assert early_part(MAX, [memory(10 << 20)], topologies=0) == 838_860
+
+
+def test_what_a_topology_remembers_takes_a_quarter_of_maxmemory_at_most() -> None:
+    assert remembered_part(MAX, [memory(0)]) == MAX
+    assert remembered_part(MAX, [memory(100 << 20), memory(60 << 20)]) == 15 << 20
+
+
+def test_in_a_full_store_the_edges_of_all_topologies_take_a_twentieth_of_maxmemory_at_most() -> None:
+    assert remembered_part_if_full(MAX, [memory(0)], topologies=7) == MAX
+    assert remembered_part_if_full(MAX, [memory(60 << 20)], topologies=0) == 3 << 20
+    assert remembered_part_if_full(MAX, [memory(60 << 20)], topologies=3) == 1 << 20
