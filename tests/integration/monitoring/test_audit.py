@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,37 @@ async def test_a_topology_pushes_out_no_acts_of_one_that_has_fewer(
         newest = noted[topology] - 1
         assert numbers == list(range(newest, newest - len(numbers), -1)), "the newest of each"
     assert LEAST <= sum(map(len, found.values())) <= MOST
+
+
+@pytest.mark.parametrize(
+    ("noted", "left"),
+    [
+        ([("operator", 10), ("spout", 2_000)], {"operator": 10}),
+        ([("spout", 2_000), ("operator", 10)], {"operator": 10}),
+        ([("operator", 600), ("spout", 600)], {"operator": 500, "spout": 500}),
+        ([("operator", 300), ("a", 1), ("spout", 2_000)], {"operator": 300, "a": 1}),
+    ],
+    ids=["the first", "the last", "one of two alike", "the two smallest"],
+)
+@pytest.mark.parametrize("others", [0, 40], ids=["alone", "beside another topology"])
+async def test_a_key_pushes_out_no_acts_of_one_that_has_fewer_on_its_topology(
+    call: Caller, parts: Components, noted: list[tuple[str, int]], left: dict[str, int], others: int
+) -> None:
+    for number in range(others):
+        await parts.audit.note(entry(number, "payments"))
+    for key, count in noted:
+        for number in range(count):
+            await parts.audit.note(replace(entry(number), key=key))
+    found: dict[str, list[int]] = {}
+    for act in await acts(call, limit=10_000):
+        found.setdefault(f"{act['topology']} {act['key']}", []).append(act["count"])
+    assert LEAST <= sum(map(len, found.values())) <= MOST
+    assert len(found.pop("payments operator", [])) == others
+    for key, count in left.items():
+        assert len(found[f"default {key}"]) >= count - others / 2
+    for key, numbers in found.items():
+        newest = dict(noted)[key.removeprefix("default ")] - 1
+        assert numbers == list(range(newest, newest - len(numbers), -1)), "the newest of each"
 
 
 async def test_of_more_topologies_than_acts_the_newest_are_kept(call: Caller, parts: Components) -> None:

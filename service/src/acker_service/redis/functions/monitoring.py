@@ -49,7 +49,8 @@ class NotedProcesses:
 def note_act(document: str) -> Call[None]:
     """Note an act: a JSON object that names its ``topology`` before any text of a caller.
 
-    At most 1,125 of the last 30 days are kept. Beyond that the oldest of the topologies that have most go.
+    At most 1,125 of the last 30 days are kept. Beyond that the oldest of the topologies that have most go,
+    of each those of the keys that have most.
     """
     return fcall("acker_note_act_v1", (keys.ACTS,), document, decode=nothing, confirm=False, name=NAME)
 

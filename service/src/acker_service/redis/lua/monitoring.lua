@@ -15,9 +15,9 @@ do
     return math.max(now * 1000, after)
   end
 
-  -- Gives how many acts a topology keeps, so that all together keep MAX_ACTS: what some do not need, the others share.
-  local function share_of_acts(counts)
-    local sizes, left = {}, MAX_ACTS
+  -- Gives how many acts each keeps, so that all together keep so many: what some do not need, the others share.
+  local function share_of_acts(counts, most)
+    local sizes, left = {}, most
     for _, count in pairs(counts) do sizes[#sizes + 1] = count end
     table.sort(sizes)
     for i, size in ipairs(sizes) do
@@ -25,32 +25,44 @@ do
       if size > share then return share end
       left = left - size
     end
-    return MAX_ACTS
+    return most
+  end
+
+  -- Counts acts by topology, and by key within each. Gives also the topology and the key of each act.
+  local function count_acts(acts)
+    local topologies, keys, counts, counts_by_key = {}, {}, {}, {}
+    for i, act in ipairs(acts) do
+      -- no text of a caller stands before the topology, and none can hold the quotes of the key's name
+      local topology, key = act:match('"topology": "([^"]*)"') or '', act:match('"key": "([^"]*)"') or ''
+      topologies[i], keys[i], counts[topology] = topology, key, (counts[topology] or 0) + 1
+      counts_by_key[topology] = counts_by_key[topology] or {}
+      counts_by_key[topology][key] = (counts_by_key[topology][key] or 0) + 1
+    end
+    return topologies, keys, counts, counts_by_key
   end
 
   -- Removes all acts but MAX_ACTS once there are EXCESS_ACTS more: it reads all of them, so it does so seldom.
-  local function remove_excess_acts(key)
-    if redis.call('ZCOUNT', key, '-inf', '+inf') <= MAX_ACTS + EXCESS_ACTS then return end
-    local acts, topologies, counts = redis.call('ZRANGE', key, 0, -1), {}, {}
+  local function remove_excess_acts(acts_key)
+    if redis.call('ZCOUNT', acts_key, '-inf', '+inf') <= MAX_ACTS + EXCESS_ACTS then return end
+    local acts, removed, shares = redis.call('ZRANGE', acts_key, 0, -1), {}, {}
+    local topologies, keys, counts, counts_by_key = count_acts(acts)
+    local share, excess = share_of_acts(counts, MAX_ACTS), #acts - MAX_ACTS
+    for topology, own in pairs(counts_by_key) do shares[topology] = share_of_acts(own, share) end
     for i, act in ipairs(acts) do
-      -- no text of a caller stands before the topology
-      local topology = act:match('"topology": "([^"]*)"') or ''
-      topologies[i], counts[topology] = topology, (counts[topology] or 0) + 1
-    end
-    local share, excess, removed = share_of_acts(counts), #acts - MAX_ACTS, {}
-    for i, act in ipairs(acts) do
-      local topology = topologies[i]
-      -- rule: the oldest acts of the topologies that have most of them go
-      if #removed < excess and counts[topology] > share then
-        counts[topology] = counts[topology] - 1
+      local topology, key = topologies[i], keys[i]
+      local own = counts_by_key[topology]
+      -- rule: the oldest acts of the topologies that have most of them go, of each those of the keys that have most
+      if #removed < excess and own[key] > shares[topology] then
+        own[key] = own[key] - 1
         removed[#removed + 1] = act
       end
     end
-    redis.call('ZREM', key, unpack(removed))
+    redis.call('ZREM', acts_key, unpack(removed))
   end
 
   --[[
-    Notes an act; keeps 1000 to 1125 of the last 30 days, of each topology its newest and as many as of any other.
+    Notes an act; keeps 1000 to 1125 of the last 30 days, of each topology its newest and as many as of any other, and so of
+    each key on a topology.
 
     Input   KEYS[1] acker:{topologies}::acts; ARGV[1] the act (JSON)
     Output  {'ok'}
