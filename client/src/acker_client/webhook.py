@@ -10,7 +10,7 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import MEDIA_TYPE, InvalidRequest, MethodNotAllowed, ServiceError, TooLarge, Unauthorized
-from acker_protocol.signature import TOLERANCE_S, secret_key, verify
+from acker_protocol.signature import TOLERANCE_S, secret_key, verify, verify_headers
 
 from acker_client.completions import Completion, Handler, dispatch, parse_webhook
 from acker_client.config import SYSTEM_CLOCK
@@ -20,8 +20,14 @@ from acker_client.integrations.asgi import Application, Receive, Scope, Send
 if TYPE_CHECKING:
     from acker_client.config import Clock
 
-MAX_BODY_BYTES = 16_777_216
-"""More than 500 completions with the longest message ids and reasons take."""
+MAX_BODY_BYTES = 8_388_608
+"""More than 500 completions take, as many as an acker sends at once, with the longest message ids and reasons.
+
+Each of these has up to 1,024 characters, which JSON writes in six bytes at most.
+"""
+
+_LENGTH_DIGITS = 18
+"""Of the longest Content-Length that is read as a number."""
 
 TIMEOUT_S = 20.0
 """Less than the acker waits for a response (30 s)."""
@@ -56,8 +62,8 @@ def webhook_app(
     run in the event loop (asyncio), others in a thread. Raises `UsageError`.
 
     A request whose timestamp is more than ``tolerance`` seconds from now, or that has more than ``max_body_bytes``, is
-    refused. Completions that are not handled after ``timeout`` seconds are asked for again: the acker would give up the
-    whole request.
+    refused; without reading its body where the headers show that it is not signed, or too long. Completions that are
+    not handled after ``timeout`` seconds are asked for again: the acker would give up the whole request.
     """
     if (handler is None) == (on_ack is None and on_fail is None):
         raise UsageError("webhook_app takes either a handler, or on_ack and on_fail")
@@ -104,19 +110,38 @@ class Webhook:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = await self._body(scope, receive)
+            headers = self._headers(scope)
+            body = await self._body(receive)
             if body is None:
                 return
-            again = await self._handle(self._batch(scope, body))
+            again = await self._handle(self._batch(headers, body))
         except ServiceError as error:
             await _send(send, error.status, MEDIA_TYPE, error.document())
         else:
             await _send(send, 200, "application/json", {"retry": again})
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Read the body; None if the caller has disconnected. Raises `MethodNotAllowed`, `TooLarge`."""
+    def _headers(self, scope: Scope) -> dict[str, str]:
+        """Read the headers, and refuse by them what nobody signed: anybody could have it read a long body.
+
+        Raises `MethodNotAllowed`, `Unauthorized`, `TooLarge`.
+        """
         if scope["method"] != "POST":
             raise MethodNotAllowed("completions come by POST")
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        try:
+            verify_headers(headers, now=self._clock.time(), tolerance_s=self._tolerance_s)
+        except ValueError as error:
+            raise Unauthorized(str(error)) from None
+        length = headers.get("content-length", "")
+        if length.isdecimal() and (len(length) > _LENGTH_DIGITS or int(length) > self._max_body_bytes):
+            raise self._too_large()
+        return headers
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"the body has more than {self._max_body_bytes} bytes")
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        """Read the body; None if the caller has disconnected. Raises `TooLarge`."""
         body, more = bytearray(), True
         while more:
             message = await receive()
@@ -125,12 +150,11 @@ class Webhook:
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > self._max_body_bytes:
-                raise TooLarge(f"the body has more than {self._max_body_bytes} bytes")
+                raise self._too_large()
         return bytes(body)
 
-    def _batch(self, scope: Scope, body: bytes) -> tuple[Completion, ...]:
+    def _batch(self, headers: dict[str, str], body: bytes) -> tuple[Completion, ...]:
         """Verify and read the body. Raises `Unauthorized`, `InvalidBatch`."""
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         try:
             verify(self._secrets, headers, body, now=self._clock.time(), tolerance_s=self._tolerance_s)
         except ValueError as error:

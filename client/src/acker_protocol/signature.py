@@ -28,7 +28,10 @@ TOLERANCE_S = 300
 SECRET_BYTES = range(24, 65)
 
 _PREFIX = "whsec_"
+_NONE_FITS = f"{SIGNATURE} holds none that fits"
 _SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)
+_SIGNATURES = re.compile(r"(?:.* )?v1,[A-Za-z0-9+/]{43}=(?: .*)?", re.ASCII)
+"""Signatures of which one at least is the base64 of 32 bytes."""
 
 
 def make_secret(random: "Callable[[int], bytes]" = entropy.token_bytes, *, size: int = 32) -> str:
@@ -79,6 +82,16 @@ def verify(
     ``headers`` have lowercase names. Raises ``ValueError`` for anything else. Signatures are compared in constant time,
     each with each; those of other versions are ignored.
     """
+    verify_headers(headers, now=now, tolerance_s=tolerance_s)
+    message, timestamp, signatures = (headers[name] for name in (ID, TIMESTAMP, SIGNATURE))
+    expected = [_signature(secret, message, timestamp, body).encode() for secret in secrets]
+    given = [signature.encode() for signature in signatures.split(" ")]
+    if not sum(hmac.compare_digest(ours, theirs) for ours in expected for theirs in given):
+        raise ValueError(_NONE_FITS)
+
+
+def verify_headers(headers: "Mapping[str, str]", *, now: float, tolerance_s: float = TOLERANCE_S) -> None:
+    """Check as much of a signature as can be checked without the body. Raises ``ValueError`` as `verify` does."""
     message, timestamp, signatures = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
     if not (message and timestamp and signatures):
         raise ValueError(f"{ID}, {TIMESTAMP} and {SIGNATURE} are needed")
@@ -86,10 +99,8 @@ def verify(
         raise ValueError(f"{TIMESTAMP} must be in Unix seconds")
     if abs(now - int(timestamp)) > tolerance_s:
         raise ValueError(f"{TIMESTAMP} is more than {tolerance_s:g} s from now")
-    expected = [_signature(secret, message, timestamp, body).encode() for secret in secrets]
-    given = [signature.encode() for signature in signatures.split(" ")]
-    if not sum(hmac.compare_digest(ours, theirs) for ours in expected for theirs in given):
-        raise ValueError(f"{SIGNATURE} holds none that fits")
+    if not _SIGNATURES.fullmatch(signatures):
+        raise ValueError(_NONE_FITS)
 
 
 def _signature(secret: str, message: str, timestamp: str, body: bytes) -> str:

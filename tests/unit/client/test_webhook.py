@@ -229,18 +229,60 @@ async def test_a_body_beyond_the_bound_is_refused():
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
-async def test_a_body_beyond_the_bound_is_not_read_to_its_end():
+async def asked(app, *, body: bytes = b"x" * 100, **changed: str | None) -> tuple[int, int]:
+    """Send a body that never ends: how many parts of it were read, and the status of the answer."""
     read, sent = [], []
+    headers = signed_headers([SECRET], message="msg_1", timestamp=NOW, body=b"another") | changed
 
     async def receive():
         read.append(1)
-        return {"type": "http.request", "body": b"x" * 100, "more_body": True}
+        return {"type": "http.request", "body": body, "more_body": True}
 
     async def send(message):
         sent.append(message)
 
-    await app_of(Handler(), max_body_bytes=250)({"type": "http", "method": "POST", "headers": []}, receive, send)
-    assert (len(read), sent[0]["status"]) == (3, 413)
+    raw = [(name.encode(), value.encode()) for name, value in headers.items() if value is not None]
+    await app({"type": "http", "method": "POST", "headers": raw}, receive, send)
+    return len(read), sent[0]["status"]
+
+
+async def test_a_body_beyond_the_bound_is_not_read_to_its_end():
+    assert await asked(app_of(Handler(), max_body_bytes=250)) == (3, 413)
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"webhook-signature": None}, 401),
+        ({"webhook-timestamp": None}, 401),
+        ({"webhook-id": None}, 401),
+        ({"webhook-timestamp": "soon"}, 401),
+        ({"webhook-timestamp": str(NOW - 301)}, 401),
+        ({"webhook-signature": "v1,AAAA"}, 401),
+        ({"webhook-signature": "v2," + 43 * "A" + "="}, 401),
+        ({"webhook-signature": "v1a," + 43 * "A" + "= v1," + 44 * "A"}, 401),
+        ({"content-length": "251"}, 413),
+        ({"content-length": "9" * 5_000}, 413),
+    ],
+    ids=range(10),
+)
+async def test_what_its_headers_show_to_be_unsigned_or_too_long_is_not_read(changed, status):
+    assert await asked(app_of(Handler(), max_body_bytes=250), **changed) == (0, status)
+
+
+async def test_a_signature_is_found_among_those_of_other_versions_and_secrets():
+    body = batch(item("a"))
+    signed = signed_headers([FORMER, SECRET], message="msg_1", timestamp=NOW, body=body)["webhook-signature"]
+    for signatures in (signed, f"v1a,x {signed}", f"{signed} v2,y"):
+        assert (await post(app_of(Handler()), body, **{"webhook-signature": signatures})).is_success
+
+
+async def test_as_many_completions_as_an_acker_sends_at_once_are_read_with_the_longest_texts():
+    longest = {"message_id": "\x01" * 1_024, "reason": "\x02" * 1_024, "component": "c" * 128, "traceparent": "0" * 55}
+    body = batch(*(item(f"{number:064}") | longest for number in range(500)))
+    assert len(body) > 6_000_000
+    assert (await post(app_of(handler := Handler()), body)).json() == {"retry": []}
+    assert len(handler.told) == 500
 
 
 async def test_other_methods_are_refused():
@@ -259,7 +301,9 @@ async def test_a_caller_that_is_gone_is_not_answered_and_no_handler_called():
     async def send(message):
         sent.append(message)
 
-    await app_of(handler)({"type": "http", "method": "POST", "headers": []}, receive, send)
+    signed = signed_headers([SECRET], message="msg_1", timestamp=NOW, body=batch(item("a")))
+    raw = [(name.encode(), value.encode()) for name, value in signed.items()]
+    await app_of(handler)({"type": "http", "method": "POST", "headers": raw}, receive, send)
     assert (sent, handler.told) == ([], [])
 
 
