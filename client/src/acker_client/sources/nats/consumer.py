@@ -60,6 +60,7 @@ class Consumer:
         self._in_flight: dict[str, _InFlight] = {}  # by id; only the event loop changes it
         self._settled: deque[tuple[Message, bytes]] = deque()
         self._publishing: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
         self._ending = threading.Event()
         self._given_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="acker-nats", daemon=True)
@@ -99,11 +100,11 @@ class Consumer:
 
     def ack(self, message: Message) -> None:
         """Ack a message soon."""
-        self._settled.append((message, ACK))
+        self._put(message, ACK)
 
     def drop(self, message: Message) -> None:
         """Terminate a message soon: NATS delivers it no more."""
-        self._settled.append((message, TERMINATE))
+        self._put(message, TERMINATE)
 
     def retry(self, message: Message, *, after_s: float) -> None:
         """Let NATS deliver a message again.
@@ -112,7 +113,13 @@ class Consumer:
         than the first.
         """
         delay = b" " + json.dumps({"delay": int(after_s * 10**9)}).encode() if after_s > 0 else b""
-        self._settled.append((message, NAK + delay))
+        self._put(message, NAK + delay)
+
+    def _put(self, message: Message, answer: bytes) -> None:
+        self._settled.append((message, answer))
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the event loop has ended
+                self._loop.call_soon_threadsafe(self._wake.set)
 
     def publish(self, message: Message, subject: str, data: bytes, headers: Mapping[str, str]) -> None:
         """Publish a child of a message until it is confirmed."""
@@ -154,7 +161,9 @@ class Consumer:
         await self._renew()
         await self._settle()
         if not self._settled:
-            await asyncio.sleep(min(CHECK_INTERVAL_S, self._ack_wait_s / 8))
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), min(CHECK_INTERVAL_S, self._ack_wait_s / 8))
+        self._wake.clear()
 
     async def _configure(self) -> None:
         """Read the consumer's configuration; fetching begins with the first. Raises `NotFoundError` without one."""
