@@ -38,7 +38,7 @@ def test_each_rule_of_doctor_has_an_entry_of_the_runbook(page: Page) -> None:
     entries = page.get_by_role("main").get_by_role("link")
     expect(entries).to_have_count((DOCS / "runbook.md").read_text().count("\n## "))
     for name in entries.all_inner_texts():
-        page.get_by_role("main").get_by_role("link", name=name).click()
+        page.get_by_role("main").get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
         expect(page.locator("#entry")).to_contain_text("You see")
 
