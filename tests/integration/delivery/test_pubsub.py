@@ -91,8 +91,9 @@ def eventually_published(subscriber: Subscriber, roots: list[int]) -> Any:
 async def test_a_message_is_the_json_of_a_pulls_answer_and_its_cursor_releases(
     workers: DeliveryWorkers, call: Caller, subscriber: Subscriber
 ) -> None:
-    await call.states(*[init(root) for root in range(4, 24, 4)])
+    await call.states(*[init(root, end_on="all_ended") for root in range(4, 24, 4)])
     pulled = await call.completions()
+    assert [done["failures"] for done in pulled["completions"]] == [0] * 5
     workers.start()
     await eventually_published(subscriber, [*range(4, 24, 4)])
     [message] = subscriber.messages

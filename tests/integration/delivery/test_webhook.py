@@ -103,8 +103,9 @@ def delivered(received: list[Received]) -> list[int]:
 async def test_a_completion_comes_as_a_pull_would_tell_it_and_then_is_gone(
     hooks: Hooks, receiver: Receiver, port: int
 ) -> None:
-    await hooks.call.states(init(1, message_id="42"))
+    await hooks.call.states(init(1, message_id="42", end_on="all_ended"))
     pulled = (await hooks.call.completions())["completions"]
+    assert [done["failures"] for done in pulled] == [0]
     await hooks.register(port)
     hooks.deliver()
     await hooks.eventually_empty()

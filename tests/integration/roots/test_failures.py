@@ -70,6 +70,15 @@ async def test_a_root_that_failed_is_listed_with_all_that_is_known_of_it(call: C
     assert await call.root(R) == {"root_id": format_id(R), "state": "finished", "outcome": "failed"} | wanted
 
 
+async def test_a_root_that_ended_when_all_had_ended_is_listed_with_how_many_failed(call: Caller) -> None:
+    failed = [fail(R, edge_id=format_id(edge), reason=f"no {edge}", component="load") for edge in (1, 4)]
+    await call.states(init(R, 1, 2, 4, end_on="all_ended"), *failed, ack(R, 2))
+    [shown] = (await page(call))["failures"]
+    assert (shown["failures"], shown["reason"], shown["component"]) == (2, "no 1", "load")
+    root = await call.root(R)
+    assert (root["outcome"], root["failures"], root["reason"]) == ("failed", 2, "no 1")
+
+
 async def test_a_root_without_message_id_reason_and_component_is_listed_with_nulls(call: Caller) -> None:
     await call.states(init(R, E), fail(R))
     (failure,) = (await page(call))["failures"]

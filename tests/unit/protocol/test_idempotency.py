@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 from acker_protocol.idempotency import replay_operation
-from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState, Outcome, ResetTimeout
+from acker_protocol.operations import Ack, EndOn, Fail, Init, Operation, OperationState, Outcome, ResetTimeout
 from acker_protocol.states import Finished, State, Tree
 
 INIT = Init(root_id=1, spout_task="orders", message_id="42", ack_val=5, outstanding=1)
@@ -8,8 +10,12 @@ OTHER_SPOUT = Init(root_id=1, spout_task="refunds", message_id="42", ack_val=5, 
 OTHER_MESSAGE = Init(root_id=1, spout_task="orders", message_id="43", ack_val=5, outstanding=1)
 ACK, FAIL, RESET = Ack(root_id=1, ack_val=5, outstanding=-1), Fail(root_id=1), ResetTimeout(root_id=1)
 
+FAIL_OF_EDGE = Fail(root_id=1, ack_val=5, outstanding=-1)
+
 EARLY = Tree(root_id=1, started_ms=0, deadline_ms=1_000)
 PENDING = Tree(root_id=1, started_ms=0, deadline_ms=1_000, spout_task="orders", message_id="42", ack_val=5)
+WAITING = replace(PENDING, end_on=EndOn.ALL_ENDED)
+PENDING = replace(PENDING, end_on=EndOn.FIRST_FAIL)
 FINISHED = Finished(outcome=Outcome.TIMED_OUT, at_ms=0)
 
 TABLE = {
@@ -23,9 +29,11 @@ TABLE = {
             OTHER_MESSAGE: "conflict",
             ACK: "pending",
             FAIL: "duplicate",
+            FAIL_OF_EDGE: "duplicate",
             RESET: "pending",
         },
     ),
+    "waiting for all of its edges": (WAITING, {FAIL: "duplicate", FAIL_OF_EDGE: "pending"}),
     "finished": (FINISHED, {INIT: "finished", ACK: "finished", FAIL: "finished", RESET: "finished"}),
 }
 ROWS = [

@@ -53,7 +53,7 @@ def make_router(*, registry: TopologyRegistry, failures: FailureReader) -> APIRo
 
 
 def _show(failure: FailureRecord, names: dict[int, str]) -> dict[str, Any]:
-    return {
+    document = {
         "root_id": format_id(failure.root_id),
         "message_id": failure.message_id,
         "spout_task": names.get(failure.spout_index) or None,
@@ -62,3 +62,4 @@ def _show(failure: FailureRecord, names: dict[int, str]) -> dict[str, Any]:
         "component": failure.component,
         "at_ms": failure.at_ms,
     }
+    return document if failure.failures is None else document | {"failures": failure.failures}

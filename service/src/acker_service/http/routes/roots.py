@@ -167,7 +167,8 @@ def _is_over(root: RootView) -> bool:
 def _show_failure(failure: FailureRecord | None) -> dict[str, Any]:
     if failure is None:
         return {"reason": None, "component": None, "at_ms": None}
-    return {"reason": failure.reason, "component": failure.component, "at_ms": failure.at_ms}
+    document = {"reason": failure.reason, "component": failure.component, "at_ms": failure.at_ms}
+    return document if failure.failures is None else document | {"failures": failure.failures}
 
 
 def _show(root: RootView) -> dict[str, Any]:

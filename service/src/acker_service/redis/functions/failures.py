@@ -21,7 +21,10 @@ _FIRST_SEEN = "+"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRecord:
-    """A root that failed or timed out at ``at_ms`` (Unix milliseconds), as the list of failures keeps it."""
+    """A root that failed or timed out at ``at_ms`` (Unix milliseconds), as the list of failures keeps it.
+
+    ``failures`` is how many of its edges failed, None for a root that ends at its first fail.
+    """
 
     root_id: int
     spout_index: int
@@ -30,6 +33,7 @@ class FailureRecord:
     reason: str | None
     component: str | None
     at_ms: int
+    failures: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,4 +114,5 @@ def _record(completion: CompletionRecord, spout_index: int, component: str) -> F
         reason=completion.reason,
         component=component or None,
         at_ms=completion.at_ms,
+        failures=completion.failures,
     )

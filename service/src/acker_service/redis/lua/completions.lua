@@ -143,7 +143,9 @@ local function finish(call, root, outcome)
   -- rule: a completion carries the traceparent
   local behind, last_texts = add_text(0, '', 32, read_traceparent(call, root))
   -- rule: the completion of a root that ends when all have ended carries how many failed
-  behind, last_texts = add_text(behind, last_texts, 64, root.all_ended and struct.pack('>I4', root.failures))
+  if root.tally then
+    behind, last_texts = add_text(behind, last_texts, 64, struct.pack('>I4', root.tally.failures))
+  end
   local completions = call.completions_by_spout[root.spout] or {}
   call.completions_by_spout[root.spout] = completions
   -- rule: a completion says when the tree began

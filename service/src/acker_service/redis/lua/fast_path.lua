@@ -245,7 +245,9 @@ do
         end
         op = op or {}
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
-        kind = read_kind(op, kind)
+        -- rule: an operation takes no form from the one before on the fast path, either
+        op.form = 0
+        if kind > 15 then kind = read_form(op, kind) end
         pos = read_optional(op, kind, flags, ops, optional)
         code = apply_operation(call, root, op, kind)
         call.changed = call.changed or root.dirty

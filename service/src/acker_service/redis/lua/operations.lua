@@ -13,8 +13,8 @@
 local TRACEPARENT_BYTES = 25
 local OPERATION = '>Bc4c8i4i4i4BI4'
 
--- Notes the form of an operation. Gives its kind.
-local function read_kind(op, kind)
+-- Notes the form of an operation that has one. Gives its kind.
+local function read_form(op, kind)
   -- rule: a form is told apart from its kind
   op.form = math.floor(kind / 16)
   return kind % 16
@@ -69,7 +69,9 @@ local function run(call, handler, ops)
   root.id = nil
   while pos <= size do
     kind, bucket, root_id, op.high, op.low, op.outstanding, flags, op.spout, pos = struct.unpack(OPERATION, ops, pos)
-    kind = read_kind(op, kind)
+    -- rule: an operation takes no form from the one before
+    op.form = 0
+    if kind > 15 then kind = read_form(op, kind) end
     pos = read_optional(op, kind, flags, ops, pos)
     if root_id ~= root.id then
       -- rule: a root is put down before the next is taken up

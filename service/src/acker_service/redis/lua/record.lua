@@ -26,8 +26,9 @@
 
   The table `root` is one root while a call works on it. id is the root id, state N (unknown), E (early), P (pending) or
   F (finished; outcome is A, F or T); high and low are the ack val. failure is the packed failure (completions.lua) of a
-  fail of this call; the failure of an earlier call lies in x<b>. failures is the number of edges that failed; all_ended
-  says that the root ends when all have ended, has_plain_fail that a fail without an edge came. message_id_is_long says that the message id lies in
+  fail of this call; the failure of an earlier call lies in x<b>. tally is what is counted of its fails, by a
+  pending root only if it ends when all have ended, by an early one once it was failed, else false: failures is the
+  number of edges that failed, all_ended says that the init came, has_plain_fail that a fail without an edge did. message_id_is_long says that the message id lies in
   x<b>, has_traceparent that the traceparent does. holds_slot says that the root counts against its spout task's cap of
   pending roots. acks is the number of acks, nil without details; acked_at is the time of the last one, nil if none came,
   and component the number of its component. The number of early roots (key early) is the number of records of early
@@ -41,18 +42,25 @@ local DETAILS, DETAILS_AT, BEHIND_DETAILS = 128, 12, 12 + DETAIL_BYTES
 local MAX_ACKS = 65535
 local TRACED, TRACEPARENT, ENDS_ON_ALL, FAILED_EDGES, PLAIN_FAIL = 4, 8, 16, 32, 64 -- of the rare fields
 
+local function new_tally(all_ended)
+  return { all_ended = all_ended, failures = 0, has_plain_fail = false }
+end
+
 local function read_rare_fields(root, raw, pos)
   local fields
   fields, pos = struct.unpack('>B', raw, pos)
   if fields % 2 == 1 then root.outstanding, root.spout, pos = struct.unpack('>i4I4', raw, pos) end
   root.traced = fields % TRACEPARENT >= TRACED
   root.has_traceparent = fields % ENDS_ON_ALL >= TRACEPARENT
-  root.all_ended, root.has_plain_fail = fields % FAILED_EDGES >= ENDS_ON_ALL, fields >= PLAIN_FAIL
+  if fields >= ENDS_ON_ALL then
+    root.tally = new_tally(fields % FAILED_EDGES >= ENDS_ON_ALL)
+    root.tally.has_plain_fail = fields >= PLAIN_FAIL
+  end
   if fields % 4 >= 2 then
     root.progress_timeout, root.idle_deadline, pos = struct.unpack('>I4I4', raw, pos)
     root.idle_deadline = root.started + root.idle_deadline
   end
-  if fields % PLAIN_FAIL >= FAILED_EDGES then root.failures, pos = struct.unpack('>I4', raw, pos) end
+  if fields % PLAIN_FAIL >= FAILED_EDGES then root.tally.failures, pos = struct.unpack('>I4', raw, pos) end
   return pos
 end
 
@@ -71,7 +79,7 @@ local function read_record(root, raw)
   root.message_id, root.message_id_is_long = nil, bit.band(flags, 64) ~= 0
   root.traced, root.begins_trace = false, false
   root.traceparent, root.has_traceparent = nil, false
-  root.failures, root.all_ended, root.has_plain_fail = 0, false, false
+  root.tally = false
   if bit.band(flags, 8) ~= 0 then root.message_timeout, pos = struct.unpack('>I4', raw, pos) end
   if bit.band(flags, 16) ~= 0 then pos = read_rare_fields(root, raw, pos) end
   if bit.band(flags, 32) ~= 0 then root.message_id = raw:sub(pos) end
@@ -118,9 +126,10 @@ local function is_wide(root)
 end
 
 local function pack_rare_fields(root)
-  local has_traceparent, has_failures = root.traceparent or root.has_traceparent, root.failures > 0
-  if not is_wide(root) and not root.progress_timeout and not root.traced and not has_traceparent
-    and not root.all_ended and not has_failures and not root.has_plain_fail then return '' end
+  local has_traceparent, tally = root.traceparent or root.has_traceparent, root.tally
+  if not is_wide(root) and not root.progress_timeout and not root.traced and not has_traceparent and not tally then
+    return ''
+  end
   local fields, packed = 0, ''
   if is_wide(root) then fields, packed = 1, struct.pack('>i4I4', root.outstanding or 0, root.spout) end
   if root.progress_timeout then
@@ -129,11 +138,12 @@ local function pack_rare_fields(root)
   end
   if root.traced then fields = fields + TRACED end
   if has_traceparent then fields = fields + TRACEPARENT end
-  if root.all_ended then fields = fields + ENDS_ON_ALL end
+  if not tally then return string.char(fields) .. packed end
+  if tally.all_ended then fields = fields + ENDS_ON_ALL end
   -- rule: a root that waits keeps how many edges failed
-  if has_failures then fields, packed = fields + FAILED_EDGES, packed .. struct.pack('>I4', root.failures) end
+  if tally.failures > 0 then fields, packed = fields + FAILED_EDGES, packed .. struct.pack('>I4', tally.failures) end
   -- rule: an early root keeps whether a plain fail came
-  if root.has_plain_fail then fields = fields + PLAIN_FAIL end
+  if tally.has_plain_fail then fields = fields + PLAIN_FAIL end
   return string.char(fields) .. packed
 end
 
@@ -188,7 +198,7 @@ end
 
 local function remove_long_values(call, root)
   -- rule: what lies beside a record goes with it
-  if root.message_id_is_long or root.has_traceparent or root.failed and (not root.was_pending or root.all_ended) then
+  if root.message_id_is_long or root.has_traceparent or root.failed and (not root.was_pending or root.tally) then
     redis.call('HDEL', call.base .. 'x' .. root.bucket, root.id, 'f' .. root.id, 't' .. root.id)
   end
 end

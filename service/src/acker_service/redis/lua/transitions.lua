@@ -55,7 +55,7 @@ do
     root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true
     -- rule: without ackers an init has its traceparent
     root.traceparent = op.traceparent
-    root.all_ended = ends_when_all_have(call, op)
+    root.tally = ends_when_all_have(call, op) and new_tally(true)
     finish(call, root, 'A')
     return 'a'
   end
@@ -92,7 +92,7 @@ do
     local code = early_refusal(call, root)
     if code then return code end
     -- rule: a root that ends at its first fail takes any, whatever became of its edge
-    local ends_edge = op.form == ENDS_EDGE and (root.state ~= 'P' or root.all_ended)
+    local ends_edge = op.form == ENDS_EDGE and (root.state ~= 'P' or root.tally)
     code = ends_edge and call.dedupe_window > 0 and op.edge_high and edge_refusal(call, root, op)
     -- rule: an early root is marked as failed, also by the fail of an edge that has ended
     if code and (code ~= 'd' or root.state == 'P' or root.failed) then return code end
@@ -104,11 +104,12 @@ do
       -- rule: a failure counts among what an early root takes
       if root.state == 'E' then root.size = root.size + size_of_failure(failure) end
     end
+    if root.state == 'E' and not root.tally then root.tally = new_tally(false) end
     -- rule: a fail without an edge ends a root of either kind
-    if op.form ~= ENDS_EDGE then root.has_plain_fail = true end
+    if op.form ~= ENDS_EDGE and root.tally then root.tally.has_plain_fail = true end
     if ends_edge and not code then
       -- rule: a failed edge counts, whatever its value
-      root.failures = math.min(root.failures + 1, MAX_FAILURES)
+      root.tally.failures = math.min(root.tally.failures + 1, MAX_FAILURES)
       end_edge(call, root, op)
     end
     return resolve(call, root)
@@ -128,7 +129,7 @@ do
     root.dirty = true
     -- rule: a root waits for its init, whatever else came
     if root.state == 'E' then return 'e' end
-    if is_failed(root) then
+    if root.failed and is_failed(root) then
       finish(call, root, 'F')
       return 'f'
     end
@@ -140,15 +141,15 @@ do
       return 'p'
     end
     -- rule: a root of which edges failed ends failed, and any other acked
-    finish(call, root, root.failures > 0 and 'F' or 'A')
-    return root.failures > 0 and 'f' or 'a'
+    local has_failed = root.tally and root.tally.failures > 0
+    finish(call, root, has_failed and 'F' or 'A')
+    return has_failed and 'f' or 'a'
   end
 
-  -- Whether a fail ends a root, whatever edges are left.
+  -- Whether a fail ends a root that was failed, whatever edges are left.
   function is_failed(root)
     -- rule: where all edges have to end only a plain fail ends the root
-    if root.all_ended then return root.has_plain_fail end
-    return root.failed
+    return not root.tally or root.tally.has_plain_fail
   end
 
   -- Begins a tree at the first operation on its root, of any kind.
@@ -158,7 +159,7 @@ do
     root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
     root.message_id, root.message_id_is_long = nil, false
     root.traceparent, root.has_traceparent = nil, false
-    root.failures, root.has_plain_fail, root.all_ended = 0, false, false
+    root.tally = false
     begin_details(call, root)
     begin_trace(call, root, op)
   end
@@ -169,7 +170,12 @@ do
     -- rule: the progress timeout of an init goes before the topology's
     root.message_timeout, root.progress_timeout = op.message_timeout, op.progress_timeout or call.progress_timeout
     root.traceparent = op.traceparent
-    root.all_ended = ends_when_all_have(call, op)
+    if ends_when_all_have(call, op) then
+      root.tally = root.tally or new_tally(true)
+      root.tally.all_ended = true
+    else
+      root.tally = false
+    end
     if root.progress_timeout == 0 then root.progress_timeout = nil end
     -- rule: the message timeout begins with the init, and is the init's own if it has one
     root.deadline = deadline_after(call, root, root.message_timeout or call.message_timeout)
@@ -276,9 +282,8 @@ do
   -- Whether this init would finish the root at once, so that it needs no slot.
   function would_finish(call, root, op)
     if root.state == 'N' then return op.high == 0 and op.low == 0 and (op.outstanding or 0) == 0 end
-    local all_ended = ends_when_all_have(call, op)
     -- rule: the init of a failed root needs no slot
-    if all_ended and root.has_plain_fail or root.failed and not all_ended then return true end
+    if root.failed and (root.tally and root.tally.has_plain_fail or not ends_when_all_have(call, op)) then return true end
     local zero = bit.bxor(root.high, op.high) == 0 and bit.bxor(root.low, op.low) == 0
     return zero and (add_outstanding(root.outstanding, op.outstanding) or 0) == 0
   end
@@ -305,6 +310,6 @@ do
     if root.state == 'N' then return 'd' end
     if root.state == 'E' then return kind == RESET_TIMEOUT and 'u' or 'e' end
     -- rule: a fail that is repeated is a duplicate, though its root is pending, unless it may have ended an edge alone
-    return kind == FAIL and not (op.form == ENDS_EDGE and root.all_ended) and 'd' or 'p'
+    return kind == FAIL and not (op.form == ENDS_EDGE and root.tally) and 'd' or 'p'
   end
 end

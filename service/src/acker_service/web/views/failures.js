@@ -8,6 +8,12 @@ import { Tabs } from "./topology.js";
 
 const PAGE = 100;
 
+// The reason of a root that ends when all have ended says how many edges failed.
+function withCount({ failures, reason }) {
+  const words = failures === undefined ? [reason] : [`${failures} failed`, reason];
+  return words.filter(Boolean).join(": ") || "–";
+}
+
 function Filter({ topology, query }) {
   const search = (event) => {
     event.preventDefault();
@@ -43,7 +49,7 @@ export function Failures({ names: [topology], query }) {
         ["Spout task", (row) => row.spout_task],
         ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
         ["Component", (row) => row.component ?? "–"],
-        ["Reason", (row) => row.reason ?? "–", "text"],
+        ["Reason", (row) => withCount(row), "text"],
         ["At, UTC", (row) => time(row.at_ms), "time"],
       ]} />
       <div class="row">
