@@ -21,7 +21,8 @@ CONFIGURATIONS = {
     "with edges that are acked once": TopologyConfig(ackers=1, buckets=2, dedupe_window_ms=40_000),
     "with a cap": TopologyConfig(ackers=1, buckets=2, max_spout_pending=3),
     "with a progress timeout": TopologyConfig(ackers=1, buckets=2, progress_timeout_ms=5_000),
-    "for a week": TopologyConfig(ackers=1, buckets=2, message_timeout_ms=7 * 86_400_000),
+    # no outcome expires here: the two look for that at other times where a timeout is longer than the retention
+    "for a week": TopologyConfig(ackers=1, buckets=2, message_timeout_ms=7 * 86_400_000, retention_ms=86_400_000),
     "without ackers": TopologyConfig(ackers=0, buckets=2),
     "that end when all have ended": TopologyConfig(
         ackers=1, buckets=2, end_on=EndOn.ALL_ENDED, dedupe_window_ms=40_000
