@@ -184,6 +184,17 @@ def test_the_reason_is_the_last_line_that_matches_of_stderr_else_of_stdout_else_
     assert tree.completion().reason == reason
 
 
+@pytest.mark.parametrize(
+    ("closed", "reason"), [(">&-", "error: err"), ("2>&-", "error: out"), (">&- 2>&-", "sh exited with 3")]
+)
+def test_outputs_that_are_closed_give_no_reason(tree: Tree, closed: str, reason: str) -> None:
+    command = "sh -c 'echo error: out; echo error: err >&2; exit 3'"
+    run = f"acker run --component build --reason-from error -- {command} {closed}"
+    ended = subprocess.run(["sh", "-c", run], env=tree.environment, cwd=tree.folder, timeout=250, check=False)
+    assert ended.returncode == 3
+    assert tree.completion().reason == reason
+
+
 def test_a_command_whose_stdout_nobody_reads_any_more_ends_as_without_an_expression(tree: Tree) -> None:
     run = "acker run --component build --reason-from error -- sh -c 'while echo more; do :; done; touch survived'"
     ended = subprocess.run(

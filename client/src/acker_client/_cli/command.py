@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, TextIO
 
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
@@ -65,8 +65,9 @@ class Command:
         self._not_started: Ended | None = None
         self._outputs: list[_Output] = []
         signals = _PassedSignals()
-        stderr = subprocess.PIPE if keep_reason else None
-        stdout = subprocess.PIPE if keep_reason and reason_from is not None else None
+        stderr = subprocess.PIPE if keep_reason and _is_open(sys.stderr) else None
+        keep_stdout = keep_reason and reason_from is not None and _is_open(sys.stdout)
+        stdout = subprocess.PIPE if keep_stdout else None
         try:
             self._process = subprocess.Popen(command, env=dict(environment), stdout=stdout, stderr=stderr)
         except OSError as error:
@@ -90,7 +91,8 @@ class Command:
         """Return the line that says why it failed, cut to the length of a reason; empty if no line does."""
         for output in self._outputs:
             output.drain()
-        found = [output.matched for output in self._outputs] + [output.last_line() for output in self._outputs[:1]]
+        last = [output.last_line() for output in self._outputs if not output.ends_with_reader]
+        found = [output.matched for output in self._outputs] + last
         return next(filter(None, found), "")[:REASON_CHARACTERS]
 
 
@@ -134,7 +136,7 @@ class _Output:
         self._pipe = pipe
         self._own = own
         self._reason_from = reason_from
-        self._ends_with_reader = ends_with_reader
+        self.ends_with_reader = ends_with_reader
         self._kept = b""
         self._begun = b""
         self._thread = threading.Thread(target=self._copy, daemon=True)
@@ -165,7 +167,7 @@ class _Output:
             try:
                 _write(self._own.fileno(), data)
             except OSError:
-                if self._ends_with_reader:
+                if self.ends_with_reader:
                     self._pipe.close()
                     return
 
@@ -179,6 +181,11 @@ def _lines(data: bytes) -> list[str]:
     """Return the lines that are not blank, without the codes of colours."""
     lines = COLOURS.sub("", data.decode(errors="replace")).splitlines()
     return [line.strip() for line in lines if line.strip()]
+
+
+def _is_open(stream: TextIO | None) -> bool:
+    """Whether an output of this process is open: Python has None for one that was closed when it started."""
+    return stream is not None
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -131,7 +131,7 @@ class EndedRoots:
     def _settle(self, asking: "Collection[_Question] | None") -> None:
         """End the wait of these callers; of all, where none are named."""
         with self._lock:
-            settled = [each for each in self._questions if asking is None or each in asking]
+            settled = set(self._questions if asking is None else asking)
             self._questions = [each for each in self._questions if each not in settled]
         for each in settled:
             each.settle()
