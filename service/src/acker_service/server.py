@@ -163,6 +163,7 @@ async def _watch_certificate(settings: Settings, metrics: HttpMetrics) -> AsyncI
         return
     certificate = Certificate(settings.tls_cert, settings.tls_key)
     metrics.certificate_valid.set_function(lambda: certificate.is_valid)
+    metrics.certificate_expires.set_function(lambda: certificate.expires_at)
     async with running(certificate.watch()):
         yield certificate
 

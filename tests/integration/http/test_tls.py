@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -193,6 +194,8 @@ class TestRenewal:
             eventually_true(lambda: "the certificate stays as it is" in acker.log.read_text())
             assert "the key is not that of the first certificate in" in acker.log.read_text()
             assert read(acker.http.get("/metrics").text).value("acker_certificate_valid") == 0
+            expires = read(acker.http.get("/metrics").text).value("acker_certificate_expiration_timestamp_seconds")
+            assert expires > time.time()
             assert shown(acker) == second
             issue(tmp_path, authority=authority)
             eventually_true(lambda: second not in [shown(acker) for _ in range(4)])

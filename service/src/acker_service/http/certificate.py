@@ -1,7 +1,10 @@
 """The certificate of the listener and its key, read from two files that may change while they are used."""
 
+import base64
 import logging
+import re
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -9,6 +12,10 @@ from acker_service.file_changes import fingerprint, watch
 
 _ANOTHER_KEY = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
 """The reasons that OpenSSL gives where a key is not that of a certificate; the last one where even its kind differs."""
+
+_PEM = re.compile(rb"CERTIFICATE-----\s(.*?)-----END ", re.DOTALL)
+_VERSION, _UTC_TIME = 0xA0, 0x17
+"""Tags of DER: of the version, which may be left out, and of a time whose year has two digits."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,9 +54,46 @@ def _check_holds(path: Path, what: str, mark: bytes) -> None:
         raise ValueError(f"{path}: it holds no {what} in PEM")
 
 
+def read_expiry(certificate: Path) -> float:
+    """Return when the first certificate of a file expires, in Unix seconds. Raises ``ValueError``."""
+    found = _PEM.search(certificate.read_bytes())
+    try:
+        return _not_after(base64.b64decode(found[1] if found else b""))
+    except (IndexError, ValueError):
+        raise ValueError(f"{certificate}: it cannot be read when its certificate expires") from None
+
+
+def _not_after(der: bytes) -> float:
+    """Read the end of the validity of a certificate (RFC 5280, section 4.1), in Unix seconds."""
+    _, at, _ = _element(der, 0)  # the certificate
+    _, at, _ = _element(der, at)  # what is signed of it
+    tag, _, end = _element(der, at)
+    if tag == _VERSION:
+        at = end
+    for _ in ("serial number", "algorithm", "issuer"):
+        _, _, at = _element(der, at)
+    _, at, _ = _element(der, at)  # the validity
+    _, _, at = _element(der, at)  # its begin
+    tag, start, end = _element(der, at)
+    text = der[start:end].decode("ascii")
+    if tag == _UTC_TIME:
+        text = ("19" if text >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
+
+
+def _element(der: bytes, at: int) -> tuple[int, int, int]:
+    """Read the head of an element of DER: its tag, where its content begins, and where it ends."""
+    length, start = der[at + 1], at + 2
+    if length >= 0x80:
+        size = length - 0x80
+        length, start = int.from_bytes(der[start : start + size], "big"), start + size
+    return der[at], start, start + length
+
+
 class Certificate:
     """The certificate that new connections are shown; ``context`` is what was read last.
 
+    ``expires_at`` is when it expires, in Unix seconds.
     Raises ``ValueError`` for files that cannot be used.
     """
 
@@ -58,6 +102,7 @@ class Certificate:
         self._key = key
         self._seen = self._latest = fingerprint(certificate, key)
         self.context = read_context(certificate, key)
+        self.expires_at = read_expiry(certificate)
         self.is_valid = True
 
     def reload_if_changed(self) -> None:
@@ -71,12 +116,12 @@ class Certificate:
             return
         self._seen = self._latest
         try:
-            self.context = read_context(self._certificate, self._key)
-        except ValueError as error:
+            context, expires_at = read_context(self._certificate, self._key), read_expiry(self._certificate)
+        except (OSError, ValueError) as error:
             self.is_valid = False
             _log.error("the certificate stays as it is: %s", error)
         else:
-            self.is_valid = True
+            self.context, self.expires_at, self.is_valid = context, expires_at, True
             _log.info("the certificate was read again from %s", self._certificate)
 
     async def watch(self) -> None:

@@ -126,6 +126,10 @@ class HttpMetrics:
             "1, or 0 while the TLS certificate or key cannot be used and the certificate read before is shown.",
         )
         self.certificate_valid.set(1)
+        self.certificate_expires = define.gauge(
+            "acker_certificate_expiration_timestamp_seconds",
+            "When the TLS certificate expires that new connections are shown, in Unix time; 0 without TLS.",
+        )
         self.overloaded = define.counters(
             "acker_overloaded",
             "Requests and connections refused over a limit, by the limit.",

@@ -20,7 +20,14 @@ Merge = Callable[[float, float], float]
 COUNTED = frozenset({"counter", "histogram"})
 """The types whose values outlive the process that counted them."""
 
-LEAST = frozenset({"process_start_time_seconds", "acker_keys_file_valid", "acker_certificate_valid"})
+LEAST = frozenset(
+    {
+        "process_start_time_seconds",
+        "acker_keys_file_valid",
+        "acker_certificate_valid",
+        "acker_certificate_expiration_timestamp_seconds",
+    }
+)
 """The metrics that show the least value of all processes."""
 
 

@@ -6,6 +6,7 @@ import os
 import ssl
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import pytest
 import trustme
 from acker_service import file_changes
 from acker_service.background import cancel_and_wait
-from acker_service.http.certificate import Certificate, read_context
+from acker_service.http.certificate import Certificate, read_context, read_expiry
+from cryptography import x509
 
 from tests.support.certificates import CertificateFiles, issue
 from tests.support.waiting import eventually
@@ -144,3 +146,42 @@ class TestChanges:
             issue(files.key.parent)
             await eventually(partial(_differs, read, before))
         await cancel_and_wait(watching)
+
+
+@pytest.mark.parametrize("key_type", trustme.KeyType)
+@pytest.mark.parametrize("year", [2026, 2031, 2049, 2050, 9999])
+def test_it_is_read_when_the_first_certificate_expires(tmp_path: Path, key_type: trustme.KeyType, year: int) -> None:
+    """Also where its serial number, its issuer and the chain behind it are long."""
+    expires = datetime(year, 12, 31, 23, 59, 58, tzinfo=UTC)
+    authority = trustme.CA(organization_name="o" * 60).create_child_ca()
+    made = authority.issue_cert("localhost", not_after=expires, key_type=key_type)
+    file = tmp_path / "chain.pem"
+    file.write_bytes(b"Bag Attributes\n" + b"\n".join(blob.bytes() for blob in made.cert_chain_pems))
+    assert read_expiry(file) == expires.timestamp()
+    assert x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc == expires
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", "-----BEGIN CERTIFICATE-----\n!\n-----END "],
+)
+def test_a_certificate_without_an_end_is_said_in_one_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "tls.crt"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="it cannot be read when its certificate expires"):
+        read_expiry(file)
+
+
+def test_another_certificate_has_another_end(files: CertificateFiles) -> None:
+    shown = Certificate(files.certificate, files.key)
+    first = x509.load_pem_x509_certificate(files.certificate.read_bytes()).not_valid_after_utc.timestamp()
+    assert shown.expires_at == first
+    made = trustme.CA().issue_cert("localhost", not_after=datetime(2040, 1, 2, tzinfo=UTC))
+    files.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
+    shown.reload_if_changed()
+    shown.reload_if_changed()
+    assert shown.expires_at == first, "beside the key of the one before"
+    files.key.write_bytes(made.private_key_pem.bytes())
+    shown.reload_if_changed()
+    shown.reload_if_changed()
+    assert shown.expires_at == datetime(2040, 1, 2, tzinfo=UTC).timestamp()
