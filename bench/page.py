@@ -30,6 +30,7 @@ PLOTS = {
     "bytes": ("Redis: bytes of a pending root, by pending roots", "pending roots", "bytes", "log", "even"),
     "latency": ("A single ack: milliseconds, by the share of acks answered by then", "percent", "ms", "even", "log"),
     "lateness": ("Lateness of timeouts, by how many fall due a second", "timeouts/s", "ms", "log", "log"),
+    "outage": ("Timeouts after an outage, by second", "second after it", "timeouts in that second", "even", "even"),
 }  # fmt: skip
 """Each plot's title, the labels of its axes, and their kinds."""
 

@@ -14,7 +14,8 @@ class Sizes:
     (five batches' worth or more),
     ``trees`` what a round over HTTP emits and acks, ``singles`` how many single requests a round has,
     ``acks`` how many acks the Python client makes in one, ``due`` how many
-    timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due. ``paced``
+    timeouts fall due within ``due_s`` seconds, and ``few_due`` within ``few_due_s`` where little is due. ``stalled``
+    fall due in an outage of ``outage_s`` seconds, after which they have ``grace_s`` seconds, or none. ``paced``
     roots end at an even pace where the delay of webhooks is measured, and ``delivered`` completions lie ready where
     it is measured how many go out a second; one of so many ``callbacks`` is changed.
     For ``sweep_s`` seconds it is watched what the tick takes to forget
@@ -36,6 +37,9 @@ class Sizes:
     due_s: float
     few_due: int
     few_due_s: float
+    stalled: int
+    outage_s: float
+    grace_s: float
     sentences: int
     orders: int
     paced: int
@@ -63,6 +67,9 @@ FULL = Sizes(
     due_s=10,
     few_due=2_000,
     few_due_s=2,
+    stalled=20_000,
+    outage_s=5,
+    grace_s=10,
     sentences=200_000,
     orders=50_000,
     paced=5_000,
@@ -89,6 +96,9 @@ TINY = Sizes(
     due_s=0.5,
     few_due=100,
     few_due_s=0.2,
+    stalled=100,
+    outage_s=3,
+    grace_s=2,
     sentences=400,
     orders=200,
     paced=100,

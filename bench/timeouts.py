@@ -91,7 +91,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
 def _round(service: Served, store: Member, due: tuple[int, float], taken: Taken) -> None:
     """Emit so many roots, wait until their timeouts were reported and read, and see how late each was."""
     began, before = time.monotonic(), _ticks(service)
-    timeouts = _emit_all(service, *due)
+    timeouts = emit_all(service, *due)
     emitted, redis, own = time.monotonic(), store.cpu_s(), service.cpu_s()
     late = _read(service, timeouts)
     elapsed_s, redis, own = time.monotonic() - emitted, store.cpu_s() - redis, service.cpu_s() - own
@@ -151,10 +151,13 @@ def _note_ticks(ticks: _Ticks, elapsed_s: float, taken: Taken) -> None:
     taken[TICKING].append(ticks.ticks_s / elapsed_s * 100)
 
 
-def _emit_all(service: Served, count: int, within_s: float) -> dict[str, int]:
-    """Emit roots whose timeouts fall due evenly within so many seconds, and return these timeouts."""
+def emit_all(service: Served, count: int, within_s: float, *, lead_s: float = LEAD_S) -> dict[str, int]:
+    """Emit roots whose timeouts fall due evenly within so many seconds, and return these timeouts.
+
+    The first falls due ``lead_s`` seconds after the last init, as fast as inits are emitted at least.
+    """
     trees = Trees(count)
-    lead_ms = (LEAD_S + count / EMITTED_AT_LEAST) * 1e3
+    lead_ms = (lead_s + count / EMITTED_AT_LEAST) * 1e3
     due_ms = lead_ms + np.random.default_rng().random(count) * within_s * 1e3
     timeouts: dict[str, int] = {}
     began = time.monotonic()
