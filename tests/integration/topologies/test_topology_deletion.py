@@ -63,6 +63,16 @@ async def test_an_idle_topology_goes_and_leaves_only_tombstones(
     assert (await api.delete(T)).json()["code"] == "unknown_topology"
 
 
+async def test_a_topology_with_grace_leaves_no_time_of_a_tick(
+    api: httpx.AsyncClient, parts: Components, topology: str
+) -> None:
+    await api.put(T, json={"grace_ms": 1_000})
+    await parts.expiry.expire(await parts.registry.refresh("orders"))
+    assert len([key for key in await keys_of(parts, "orders") if key.endswith(":ticked")]) == 2
+    assert (await api.delete(T)).status_code == 204
+    assert sorted(await keys_of(parts, "orders")) == ["acker:{orders/0}", "acker:{orders/1}"]
+
+
 @pytest.mark.parametrize("left", ["pending", "unread"])
 async def test_a_busy_topology_stays_and_goes_on(api: httpx.AsyncClient, topology: str, left: str) -> None:
     await state(api, "init", INIT)
