@@ -348,7 +348,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("the states of roots have the outcomes of the finished ones", "call.root.outcome or ", "", ROOT_STATES + "test_each_root_has_its_state_in_the_order_of_the_request"),
     ("the states of roots have the outcomes of the finished ones", "#letters + 1", "1", ROOT_STATES + "test_each_root_has_its_state_in_the_order_of_the_request"),
     ("a fail by hand leaves an unknown root unknown", None, "", ROOTS + "test_a_root_that_nobody_knows_stays_unknown"),
-    ("a fail by hand goes by the state machine, and has a reason", " text = args[5],", "", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
+    ("a fail by hand goes by the state machine, and has a reason", " text = args[5] ", "", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
     ("a fail by hand is written", None, "", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
     ("a fail by hand is told", None, "", ROOTS + "test_a_fail_by_hand_is_told_as_forced"),
     ("a fail by hand goes by the state machine, and has a reason", None, "local code = 'f'\nfinish(call, root, 'F')", ROOTS + "test_an_early_root_that_was_failed_by_hand_fails_at_its_init"),

@@ -261,6 +261,19 @@ ALL_ENDED_SCENARIOS = [
         failures=[1],
     ),
     Scenario(
+        "a plain fail behind the fail of an edge in one batch ends the root",
+        [[begin(E1, E2), fail(E1), FAIL, ack(E2)]],
+        "pending pending failed finished",
+        [FAILED],
+        failures=[1],
+    ),
+    Scenario(
+        "an init that leaves its end to the topology, behind one in the batch that does not",
+        [[begin(E1, root_id=BESIDE), init(E1, E2), fail(E1)]],
+        "pending pending failed",
+        [FAILED],
+    ),
+    Scenario(
         "a fail in the batch behind the end is finished",
         [begin(E1), [ack(E1), fail(E1)]],
         "pending acked finished",

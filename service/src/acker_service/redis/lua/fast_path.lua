@@ -223,7 +223,7 @@ do
       end
       if is_noted then
         op = op or {}
-        op.high, op.low, op.outstanding, op.spout, op.form = op_high, op_low, op_outstanding, spout, 0
+        op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
         read_optional(op, kind, flags, ops, optional)
         entries = entries or {}
         entries[#entries + 1] = pack_entry(call, op, kind)
@@ -246,7 +246,7 @@ do
         op = op or {}
         op.high, op.low, op.outstanding, op.spout = op_high, op_low, op_outstanding, spout
         -- rule: an operation takes no form from the one before on the fast path, either
-        op.form = 0
+        if op.form then op.form = nil end
         if kind > 15 then kind = read_form(op, kind) end
         pos = read_optional(op, kind, flags, ops, optional)
         code = apply_operation(call, root, op, kind)

@@ -13,7 +13,8 @@
 local TRACEPARENT_BYTES = 25
 local OPERATION = '>Bc4c8i4i4i4BI4'
 
--- Notes the form of an operation that has one. Gives its kind.
+-- Notes the form of an operation that has one. Gives its kind. Others have no such field, not even nil: a table that
+-- gets one more key than it has space for is built anew, and that takes longer than most of an operation.
 local function read_form(op, kind)
   -- rule: a form is told apart from its kind
   op.form = math.floor(kind / 16)
@@ -70,7 +71,7 @@ local function run(call, handler, ops)
   while pos <= size do
     kind, bucket, root_id, op.high, op.low, op.outstanding, flags, op.spout, pos = struct.unpack(OPERATION, ops, pos)
     -- rule: an operation takes no form from the one before
-    op.form = 0
+    if op.form then op.form = nil end
     if kind > 15 then kind = read_form(op, kind) end
     pos = read_optional(op, kind, flags, ops, pos)
     if root_id ~= root.id then

@@ -27,7 +27,7 @@
   The table `root` is one root while a call works on it. id is the root id, state N (unknown), E (early), P (pending) or
   F (finished; outcome is A, F or T); high and low are the ack val. failure is the packed failure (completions.lua) of a
   fail of this call; the failure of an earlier call lies in x<b>. tally is what is counted of its fails, by a
-  pending root only if it ends when all have ended, by an early one once it was failed, else false: failures is the
+  pending root only if it ends when all have ended, by an early one once it was failed, else nil (read_form): failures is the
   number of edges that failed, all_ended says that the init came, has_plain_fail that a fail without an edge did. message_id_is_long says that the message id lies in
   x<b>, has_traceparent that the traceparent does. holds_slot says that the root counts against its spout task's cap of
   pending roots. acks is the number of acks, nil without details; acked_at is the time of the last one, nil if none came,
@@ -79,7 +79,7 @@ local function read_record(root, raw)
   root.message_id, root.message_id_is_long = nil, bit.band(flags, 64) ~= 0
   root.traced, root.begins_trace = false, false
   root.traceparent, root.has_traceparent = nil, false
-  root.tally = false
+  if root.tally then root.tally = nil end
   if bit.band(flags, 8) ~= 0 then root.message_timeout, pos = struct.unpack('>I4', raw, pos) end
   if bit.band(flags, 16) ~= 0 then pos = read_rare_fields(root, raw, pos) end
   if bit.band(flags, 32) ~= 0 then root.message_id = raw:sub(pos) end

@@ -100,7 +100,7 @@ do
     -- rule: a fail by hand leaves an unknown root unknown
     if root.state == 'N' then return { 'ok', 'N' } end
     -- rule: a fail by hand goes by the state machine, and has a reason
-    local code = apply_operation(call, root, { text = args[5], form = 0 }, 3)
+    local code = apply_operation(call, root, { text = args[5] }, 3)
     -- rule: a fail by hand is written
     save_root(call, root)
     -- rule: a fail by hand is told

@@ -55,7 +55,7 @@ do
     root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true
     -- rule: without ackers an init has its traceparent
     root.traceparent = op.traceparent
-    root.tally = ends_when_all_have(call, op) and new_tally(true)
+    if ends_when_all_have(call, op) then root.tally = new_tally(true) end
     finish(call, root, 'A')
     return 'a'
   end
@@ -159,7 +159,7 @@ do
     root.message_timeout, root.progress_timeout, root.idle_deadline = nil, nil, nil
     root.message_id, root.message_id_is_long = nil, false
     root.traceparent, root.has_traceparent = nil, false
-    root.tally = false
+    if root.tally then root.tally = nil end
     begin_details(call, root)
     begin_trace(call, root, op)
   end
@@ -173,8 +173,8 @@ do
     if ends_when_all_have(call, op) then
       root.tally = root.tally or new_tally(true)
       root.tally.all_ended = true
-    else
-      root.tally = false
+    elseif root.tally then
+      root.tally = nil
     end
     if root.progress_timeout == 0 then root.progress_timeout = nil end
     -- rule: the message timeout begins with the init, and is the init's own if it has one
@@ -186,7 +186,7 @@ do
   -- Whether the root of an init ends when all of its edges have ended, and not at its first fail.
   function ends_when_all_have(call, op)
     -- rule: an init says what ends its root, or else the topology does
-    if op.form == 0 then return call.all_ended end
+    if not op.form then return call.all_ended end
     return op.form == ALL_ENDED
   end
 
