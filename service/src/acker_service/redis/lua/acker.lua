@@ -8,7 +8,7 @@
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
   signature becomes a _v2 beside the _v1. No KEYS command, no unbounded loop. A file's private names are in do ... end,
   because Lua allows 200 local variables at a time. In all files, `call` is the state of one call (begin_call), `root`
-  the root that it works on (record.lua) and `op` the operation that it applies (requests.lua).
+  the root that it works on (record.lua) and `op` the operation that it applies (operations.lua).
 
   A comment "rule: ..." says what the statement below it is for; tests break each rule on purpose (CONTRIBUTING.md).
 
