@@ -177,13 +177,14 @@ def fail(
     # rule: any fail ends a root that ends at its first one, whatever became of its edge
     if tree.end_on is EndOn.FIRST_FAIL:
         return resolve(failed, now_ms)
+    # rule: an early root keeps that it was failed, also by the fail of an edge that ended or has no room
+    marked = failed if state is not None and tree.end_on is None else state
     if is_ended_before(tree, operation.edge_id):
-        # rule: an early root keeps that it was failed, also by the fail of an edge that has ended
-        is_new = tree.end_on is None and tree.failure is None
+        is_new = marked != state
         return resolve(failed, now_ms) if is_new else Transition(state=state, operation_state=OperationState.DUPLICATE)
     # rule: a fail is refused whose edge there is no room to remember
     if refused := edge_refusal(state, operation.edge_id, rules, free_edges, is_full=is_full):
-        return Transition(state=state, operation_state=refused)
+        return Transition(state=marked, operation_state=refused)
     # rule: an edge that failed is counted, whatever its value
     failed = replace(failed, failures=min(tree.failures + 1, MAX_FAILURES))
     failed = end_edge(failed, operation, now_ms, rules, free_edges)

@@ -67,6 +67,7 @@ DOCUMENTS = [
     Field(asked=TOPOLOGY, name="dedupe_window_ms", value=60_000, beside={}),
     Field(asked=TOPOLOGY, name="dedupe_window_ms", value=0, beside={}),
     Field(asked=TOPOLOGY, name="retention_ms", value=60_000, beside={}),
+    Field(asked=TOPOLOGY, name="grace_ms", value=10_000, beside={}),
     Field(asked=f"{DEAD_LETTERS}/replay", name="from_ms", value=1_000, beside={}),
     Field(asked=f"{DEAD_LETTERS}/discard", name="to_ms", value=1_000, beside={}),
 ]

@@ -67,7 +67,7 @@ def install(app: FastAPI) -> None:
 class Page:
     """The page as an application; all its requests are counted under one address."""
 
-    path = f"{PATH}/"
+    path_format = f"{PATH}/"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with a file, 304, a redirect or a problem."""

@@ -94,8 +94,8 @@ do
     -- rule: a root that ends at its first fail takes any, whatever became of its edge
     local ends_edge = op.form == ENDS_EDGE and (root.state ~= 'P' or root.tally)
     code = ends_edge and call.dedupe_window > 0 and op.edge_high and edge_refusal(call, root, op)
-    -- rule: an early root is marked as failed, also by the fail of an edge that has ended
-    if code and (code ~= 'd' or root.state == 'P' or root.failed) then return code end
+    -- rule: an early root is marked as failed, also by the fail of an edge that ended or has no room
+    if code and (root.state ~= 'E' or root.failed) then return code end
     local failure = kept_failure(call, root, op)
     if root.state == 'N' then new_tree(call, root, op) end
     -- rule: of several failures the first is kept
@@ -112,7 +112,9 @@ do
       root.tally.failures = math.min(root.tally.failures + 1, MAX_FAILURES)
       end_edge(call, root, op)
     end
-    return resolve(call, root)
+    local state = resolve(call, root)
+    -- rule: a fail whose edge there is no room to remember is refused, though it marked its root
+    return code == 's' and code or state
   end
 
   function reset_timeout(call, root)
