@@ -98,13 +98,13 @@ local function clock()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Gives the prefix of the keys of one incarnation of a shard.
+-- Returns the prefix of the keys of one incarnation of a shard.
 local function base_of(key, stamp)
   -- rule: all functions of a shard use keys with the incarnation
   return key .. ':' .. stamp:sub(1, 16) .. ':'
 end
 
--- Compares a shard's stamp with the stamp of a call. Gives nil if they fit; else the reply that refuses the call, with
+-- Compares a shard's stamp with the stamp of a call. Returns nil if they fit; else the reply that refuses the call, with
 -- the shard's own stamp ('' if it has none). A higher stamp is adopted: this heals a PUT that died half-way.
 -- In a cluster this also refuses a slot that is being moved to another server, before anything is written: Redis
 -- answers a command that names one key that exists here and one that does not with an error, and the second key never
@@ -204,7 +204,7 @@ local function count(call, name, by)
 end
 
 -- Makes a slice expire at the end of the window after its own. A slice that was written under a longer window keeps its
--- later end; one that was written under a shorter window gets the later end of this one. Gives whether the end moved.
+-- later end; one that was written under a shorter window gets the later end of this one. Returns whether the end moved.
 local function expire_slice(call, key, window)
   if call.sliced[key] then return false end
   call.sliced[key] = true

@@ -80,14 +80,14 @@ do
     call.slice_end = call.slice_end + EPOCH
   end
 
-  -- Gives the time at which the outcomes of a slice number expire, and how many were written before it.
+  -- Returns the time at which the outcomes of a slice number expire, and how many were written before it.
   function read_slice(call, number)
     if call.slices == '' then return EPOCH, 0 end
     local expiry, before = struct.unpack('>I5I6', call.slices, HEADER_BYTES + number * SLICE_BYTES + 1)
     return expiry + EPOCH, before
   end
 
-  -- Gives how many outcomes were written before this call: as many as completions were counted.
+  -- Returns how many outcomes were written before this call: as many as completions were counted.
   function outcomes_written(call)
     local counts, written = redis.call('HGETALL', call.base .. 'counts'), 0
     for i = 1, #counts, 2 do
@@ -133,7 +133,7 @@ do
     redis.call('ZADD', call.due_key, 'LT', expiry, SWEEP)
   end
 
-  -- Gives the marker of an outcome, and the time at which it expires.
+  -- Returns the marker of an outcome, and the time at which it expires.
   function pack_outcome(call, outcome)
     if not call.markers then
       read_slices(call)
@@ -151,7 +151,7 @@ do
     return marker, call.marker_expiry
   end
 
-  -- Gives the outcome of a marker and the time at which it expires; nil if it has expired.
+  -- Returns the outcome of a marker and the time at which it expires; nil if it has expired.
   function read_marker(call, marker)
     read_slices(call)
     local number = tonumber(marker)

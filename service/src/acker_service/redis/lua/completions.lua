@@ -25,7 +25,7 @@ do
   end
 end
 
--- Gives the position behind so many completions that begin at a position. Without struct.unpack and calls of its own it
+-- Returns the position behind so many completions that begin at a position. Without struct.unpack and calls of its own it
 -- takes a quarter of the time, and an entry may hold ten thousand.
 local function skip_completions(packed, at, n)
   local byte = string.byte
@@ -105,7 +105,7 @@ local function is_acked_too_often(high, low, outstanding)
   return outstanding < 0 or outstanding == 0 and (high ~= 0 or low ~= 0)
 end
 
--- Gives the reason of a timeout where the root knows it: more edges were acked than sent.
+-- Returns the reason of a timeout where the root knows it: more edges were acked than sent.
 local function timeout_reason(call, root)
   -- rule: a count that is unknown gives a timeout no reason
   if not root.outstanding or not is_acked_too_often(root.high, root.low, root.outstanding) then return nil end

@@ -4,7 +4,7 @@
 ]]
 
 do
-  -- Gives whether a dead letter matches: its error contains a text, and its time lies between two times, both included.
+  -- Returns whether a dead letter matches: its error contains a text, and its time lies between two times, both included.
   -- These are the arguments from `first` on, '' for what is not asked for.
   local function filter(args, first)
     local text, from, to = args[first], tonumber(args[first + 1]), tonumber(args[first + 2])
@@ -42,7 +42,7 @@ do
 
   --[[
     Ends dead letters: looks at the oldest behind an entry, `limit` entries at most, calls `handle` with each that
-    matches and deletes it. Gives the reply.
+    matches and deletes it. Returns the reply.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] spout index  [3] limit of entries  [4] entry ('' from the beginning)
             [5] text of the error  [6] first time  [7] last time

@@ -23,7 +23,7 @@ do
   end
 
   -- Fences off an older callback: whether this epoch is the one that the shard delivers to. A later epoch takes over
-  -- and starts again. Gives the shard's own epoch, too.
+  -- and starts again. Returns the shard's own epoch, too.
   local function check_callback_epoch(base, spout, epoch)
     local own = tonumber(redis.call('HGET', base .. 'begun', spout) or 0)
     if tonumber(epoch) > own then
@@ -68,7 +68,7 @@ do
     remove_entry(base, spout, entry)
   end
 
-  -- Gives the entries that failed together and are due the longest, and their time; drops those that were released.
+  -- Returns the entries that failed together and are due the longest, and their time; drops those that were released.
   local function due_retries(base, spout, now)
     local found, retry, tries = {}, base .. 'retry' .. spout, base .. 'tries' .. spout
     local head, released = read_head(base, spout)
@@ -90,7 +90,7 @@ do
     return found, ''
   end
 
-  -- Gives entries that were never tried, until they hold enough completions, and 1 if there may be more. Entries of
+  -- Returns entries that were never tried, until they hold enough completions, and 1 if there may be more. Entries of
   -- more than `limit` completions (0: no limit) are split, and so come last.
   local function untried(base, spout, wanted, limit)
     local key, retry, found, bytes, splits = base .. 'm' .. spout, base .. 'retry' .. spout, {}, 0, 0
@@ -164,7 +164,7 @@ do
     return { 'ok' }
   end
 
-  -- Gives an entry's tries with this one, and those stored.
+  -- Returns an entry's tries with this one, and those stored.
   local function count_tries(base, spout, result)
     local stored = tonumber(redis.call('HGET', base .. 'tries' .. spout, result.entry) or 0)
     -- rule: a late failure takes back no try
@@ -194,7 +194,7 @@ do
     redis.call('HINCRBY', base .. 'dead', spout, left)
   end
 
-  -- Settles one stored entry of n completions. Gives the changes of the counts, and how many are no longer unread.
+  -- Settles one stored entry of n completions. Returns the changes of the counts, and how many are no longer unread.
   local function settle_entry(base, spout, n, result, why)
     local tried, tried_before = count_tries(base, spout, result)
     -- rule: what was sent is not fresh again, but a part hides nothing that was never tried
@@ -229,7 +229,7 @@ do
     if why ~= '' then redis.call('HSET', base .. 'errors', spout, now .. ' ' .. why) end
   end
 
-  -- Gives the number of completions at these positions of an entry (I4 each, from 0; '' for all), and the completions;
+  -- Returns the number of completions at these positions of an entry (I4 each, from 0; '' for all), and the completions;
   -- passes over the first `released` ones.
   local function select_completions(stored, released, positions)
     local n, packed, wanted, found, at = tonumber(stored[2][2]), stored[2][4], {}, {}, 1

@@ -39,7 +39,7 @@ do
     return number
   end
 
-  -- Gives the number of a component, 0 if there is none for it. A new name gets the next one.
+  -- Returns the number of a component, 0 if there is none for it. A new name gets the next one.
   function component_number(call, component)
     local number = call.numbers[component]
     if not number then
@@ -50,7 +50,7 @@ do
     return number
   end
 
-  -- Gives the name of a component by its number; nil if it is unknown.
+  -- Returns the name of a component by its number; nil if it is unknown.
   function component_name(call, number)
     if number == 0 then return nil end
     if not call.names_by_number then
@@ -60,7 +60,7 @@ do
     return call.names_by_number[number]
   end
 
-  -- Gives the component of the last ack of a root; nil if it is unknown.
+  -- Returns the component of the last ack of a root; nil if it is unknown.
   function last_component(call, root)
     return root.acks and component_name(call, root.component) or nil
   end

@@ -25,7 +25,7 @@ do
     return has_texts(failure) and FAILURE_BYTES + math.floor(#failure * TEXT_COST) or 0
   end
 
-  -- Gives the beginning of a text in UTF-8: so many characters of it at most.
+  -- Returns the beginning of a text in UTF-8: so many characters of it at most.
   function first_characters(text, count)
     for i = 1, #text do
       local byte = text:byte(i)
@@ -44,13 +44,13 @@ do
     return tonumber(number) or 0, tonumber(bytes) or 0
   end
 
-  -- Gives the number of early roots before this call, and the bytes that they took; reads them once.
+  -- Returns the number of early roots before this call, and the bytes that they took; reads them once.
   function early_before(call)
     if not call.early_number then call.early_number, call.early_size = read_early(call.base) end
     return call.early_number, call.early_size
   end
 
-  -- Gives the bytes that early roots take, with the root that the call works on as it is now.
+  -- Returns the bytes that early roots take, with the root that the call works on as it is now.
   function early_bytes(call, root)
     local _, before = early_before(call)
     -- rule: the root that a call works on counts as it is now

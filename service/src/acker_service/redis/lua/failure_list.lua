@@ -3,7 +3,7 @@
 ]]
 
 do
-  -- Gives the number behind the last failure, and the lowest number that the list still has.
+  -- Returns the number behind the last failure, and the lowest number that the list still has.
   local function bounds(call)
     local listed = tonumber(redis.call('HGET', call.base .. 'counts', 'listed') or 0)
     -- rule: the list holds as many failures as it may
@@ -30,7 +30,7 @@ do
     return { 'ok', call.now, lowest, chunk * size, math.min(listed, chunk * size + size), read_chunk(call, chunk) or '' }
   end
 
-  -- Gives the last failure of a root in a chunk as a run of its own; nil if the chunk has none.
+  -- Returns the last failure of a root in a chunk as a run of its own; nil if the chunk has none.
   local function last_of_root(packed, root_id)
     local found, at = nil, 1
     local hit = packed:find(root_id, 1, true)

@@ -18,7 +18,7 @@ local failures_of, write_failures, component_of_failure, chunk_size_of
 do
   local DAY_MS, MAX_COMPONENTS = 86400000, 50
 
-  -- Gives the list to which a failure of a spout task and a kind is appended, as a packed completion.
+  -- Returns the list to which a failure of a spout task and a kind is appended, as a packed completion.
   function failures_of(call, spout, kind)
     local by_kind = call.failures_by_spout[spout] or {}
     call.failures_by_spout[spout] = by_kind
@@ -32,7 +32,7 @@ do
     return list
   end
 
-  -- Gives the component of a packed failure (pack_failure); '' if it has none.
+  -- Returns the component of a packed failure (pack_failure); '' if it has none.
   function component_of_failure(failure)
     local flags = failure:byte()
     if flags < 16 then return '' end

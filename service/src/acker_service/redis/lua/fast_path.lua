@@ -49,7 +49,7 @@ do
     return not call.free_slots or (call.free_slots[spout] or 0) > 0
   end
 
-  -- Gives what a new record holds behind its details; most of it is the same for all inits of a spout task.
+  -- Returns what a new record holds behind its details; most of it is the same for all inits of a spout task.
   local function new_rest(call, spout, text, is_traced)
     local rest = call.new_rests[spout]
     if not rest then
@@ -60,7 +60,7 @@ do
     return text and rest .. text or rest
   end
 
-  -- Begins a root if it is unknown. Gives its record, its flags and its rest; nil if its bucket has a value of it.
+  -- Begins a root if it is unknown. Returns its record, its flags and its rest; nil if its bucket has a value of it.
   local function begin(call, key, root_id, bucket, high, low, outstanding, spout, text, is_traced)
     local flags, rest, raw = text and EMITTED + SHORT_MESSAGE_ID or EMITTED, new_rest(call, spout, text, is_traced), nil
     if is_traced then flags = flags + RARE_FIELDS end
@@ -79,7 +79,7 @@ do
     return raw, flags, rest
   end
 
-  -- Ends a root as acked: collects its completion and counts it. Gives the marker that replaces its record.
+  -- Ends a root as acked: collects its completion and counts it. Returns the marker that replaces its record.
   local function finish_acked(call, root_id, flags, rest)
     local started, _, spout = struct.unpack('>I5I4I2', rest)
     local completion = root_id .. rest:sub(1, 5)
@@ -113,7 +113,7 @@ do
     return not (code == 's' and call.store_full) and code or nil
   end
 
-  -- Gives the record of a root that was acked in this call. Its details are the number of its acks, and of the component
+  -- Returns the record of a root that was acked in this call. Its details are the number of its acks, and of the component
   -- of the last one.
   local function pack_acked(call, high, low, outstanding, flags, component, acks, rest)
     if flags < DETAILS then return struct.pack(HEAD, high, low, outstanding, flags) .. rest end
@@ -122,7 +122,7 @@ do
     return struct.pack(HEAD_WITH_DETAILS, high, low, outstanding, flags, span, component, acks) .. rest
   end
 
-  -- Applies the operations of a request. Gives their codes in a string.
+  -- Applies the operations of a request. Returns their codes in a string.
   --
   -- One long function, because local variables cost a fraction of fields and calls: most operations pass here. Of the
   -- root that is worked on, `high`, `low`, `outstanding`, `kept` are its ack val, count and flags, and `rest` is its record

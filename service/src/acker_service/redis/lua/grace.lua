@@ -70,7 +70,7 @@ do
     return deadline >= call.gap_from and deadline < call.gap_to
   end
 
-  -- Gives each deadline of a pending root that lies in the gap a share of the grace, drawn from the root id: its first
+  -- Returns each deadline of a pending root that lies in the gap a share of the grace, drawn from the root id: its first
   -- bytes, which choose neither shard nor bucket. Saves the root and gives true if it is in time then.
   function grant_grace(call, root)
     -- rule: only a pending root gets grace

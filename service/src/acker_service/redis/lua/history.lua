@@ -35,7 +35,7 @@ do
   end
 
   -- Adds a sample to a level, unless the level has one of this time already, or its last one has the same totals.
-  -- Gives the step of the last sample with the same totals, or nil.
+  -- Returns the step of the last sample with the same totals, or nil.
   local function add_sample(key, factor, step, since, totals)
     local last = redis.call('ZRANGE', key, -1, -1)[1]
     if last then

@@ -27,7 +27,7 @@ local function is_beyond_end(key, entry)
   end
 end
 
--- Gives the first entry and the number of its completions that are released.
+-- Returns the first entry and the number of its completions that are released.
 local function read_head(base, spout)
   local head = redis.call('HGET', base .. 'heads', spout)
   if not head then return nil, 0 end
@@ -36,7 +36,7 @@ local function read_head(base, spout)
 end
 
 -- Cuts an entry's completions: those after the first `skip`, `wanted` at most, up to the one that reaches `room` bytes.
--- Gives their number, too.
+-- Returns their number, too.
 local function cut(packed, skip, left, wanted, room)
   -- rule: an entry is cut behind what was read of it, and at what is wanted
   local start, n = skip_completions(packed, 1, skip), math.min(left, wanted)
@@ -53,7 +53,7 @@ end
 
 -- Reads a stream of completions, oldest first, after the first `taken` of an entry and without those that are released;
 -- until there are `wanted`, or `room` bytes. Calls `append` with each entry, the number of its completions before these
--- and these. Passes over the entries that do not match, so many bytes of them. Gives 1 if there are more, and the last
+-- and these. Passes over the entries that do not match, so many bytes of them. Returns 1 if there are more, and the last
 -- entry of which all is read. Reads few entries first: one may hold a megabyte.
 local function read_page(key, from, wanted, room, append, matches)
   -- rule: a cursor ahead of the mailbox stands for its beginning

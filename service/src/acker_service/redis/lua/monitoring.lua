@@ -8,14 +8,14 @@ do
   local ACTS_MS = 30 * 86400000
   local PROCESS_MS = 10000
 
-  -- Gives the number of an act at a time: numbers rise, and hold the time in milliseconds times 1000.
+  -- Returns the number of an act at a time: numbers rise, and hold the time in milliseconds times 1000.
   local function number_at(key, now)
     local newest = redis.call('ZRANGE', key, -1, -1)[1]
     local after = newest and tonumber(newest:match('^%d+')) + 1 or 0
     return math.max(now * 1000, after)
   end
 
-  -- Gives how many acts each keeps, so that all together keep so many: what some do not need, the others share.
+  -- Returns how many acts each keeps, so that all together keep so many: what some do not need, the others share.
   local function share_of_acts(counts, most)
     local sizes, left = {}, most
     for _, count in pairs(counts) do sizes[#sizes + 1] = count end
@@ -28,7 +28,7 @@ do
     return most
   end
 
-  -- Counts acts by topology, and by key within each. Gives also the topology and the key of each act.
+  -- Counts acts by topology, and by key within each. Returns also the topology and the key of each act.
   local function count_acts(acts)
     local topologies, keys, counts, counts_by_key = {}, {}, {}, {}
     for i, act in ipairs(acts) do

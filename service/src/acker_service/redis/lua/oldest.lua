@@ -9,7 +9,7 @@ do
   local BUDGET, PAGE = 4000, 128
   local PENDING, RARE_FIELDS = 1, 16
 
-  -- Gives the start of the oldest pending root of a bucket, and its score: the first deadline of its roots or, without
+  -- Returns the start of the oldest pending root of a bucket, and its score: the first deadline of its roots or, without
   -- any, the last expiry of its outcomes.
   local function read_bucket(call, fields)
     local oldest, earliest, latest, band, unpack = nil, nil, nil, bit.band, struct.unpack
@@ -41,7 +41,7 @@ do
     set_backstop_ttl(call, call.base .. 'x' .. bucket)
   end
 
-  -- Gives the start of the oldest pending root that the budget allows to find, or nil. Leaves overfull buckets out.
+  -- Returns the start of the oldest pending root that the budget allows to find, or nil. Leaves overfull buckets out.
   local function find_oldest(call)
     local oldest, budget = nil, BUDGET
     local buckets = redis.call('ZRANGE', call.due_key, 0, PAGE - 1, 'WITHSCORES')

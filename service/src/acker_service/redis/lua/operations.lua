@@ -13,7 +13,7 @@
 local TRACEPARENT_BYTES = 25
 local OPERATION = '>Bc4c8i4i4i4BI4'
 
--- Notes the form of an operation that has one. Gives its kind. Others have no such field, not even nil: a table that
+-- Notes the form of an operation that has one. Returns its kind. Others have no such field, not even nil: a table that
 -- gets one more key than it has space for is built anew, and that takes longer than most of an operation.
 local function read_form(op, kind)
   -- rule: a form is told apart from its kind
@@ -28,7 +28,7 @@ local function read_text(ops, pos)
   return ops:sub(pos + 2, stop - 1), stop
 end
 
--- Reads what an operation has by flag 32. Gives the position behind it.
+-- Reads what an operation has by flag 32. Returns the position behind it.
 local function read_edge_or_traceparent(op, kind, ops, pos)
   if kind == 1 then
     op.traceparent, pos = ops:sub(pos, pos + TRACEPARENT_BYTES - 1), pos + TRACEPARENT_BYTES
@@ -44,7 +44,7 @@ local function read_names(ops, pos)
   return ops:sub(pos + 2, behind - 1), behind
 end
 
--- Reads the optional fields of an operation. Gives the position behind it.
+-- Reads the optional fields of an operation. Returns the position behind it.
 local function read_optional(op, kind, flags, ops, pos)
   -- rule: an operation takes no extra from the one before
   op.message_timeout, op.progress_timeout, op.text, op.component, op.edge_high = nil, nil, nil, nil, nil
@@ -62,7 +62,7 @@ local function read_optional(op, kind, flags, ops, pos)
   return pos
 end
 
--- Runs `handler`, such as apply_operation, on each operation of a request. Gives their codes in a string.
+-- Runs `handler`, such as apply_operation, on each operation of a request. Returns their codes in a string.
 local function run(call, handler, ops)
   local root, op, codes, n, pos, size = call.root, {}, {}, 0, 1, #ops
   local kind, bucket, root_id, flags

@@ -93,7 +93,7 @@ local function is_record(raw)
   return #raw > LONGEST_MARKER
 end
 
--- Gives the last moment at which a root is in time: its message deadline or, if nearer, its idle deadline.
+-- Returns the last moment at which a root is in time: its message deadline or, if nearer, its idle deadline.
 local function due_ms(root)
   -- rule: a root is in time up to the nearer of its two deadlines
   return root.idle_deadline and math.min(root.idle_deadline, root.deadline) or root.deadline

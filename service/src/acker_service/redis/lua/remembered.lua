@@ -17,7 +17,7 @@ do
   -- rule: roots begin up to nine tenths of what may be remembered, so that those that are pending can end
   local ROOTS_RATIO = 0.9
 
-  -- Gives what a set grew by with its newest number.
+  -- Returns what a set grew by with its newest number.
   local function growth_of(key)
     local numbers = redis.call('SCARD', key)
     -- rule: the first number of a set brings a key
@@ -28,7 +28,7 @@ do
     return numbers == MOST_NUMBERS + 1 and numbers * (ENTRY_BYTES - NUMBER_BYTES) or ENTRY_BYTES
   end
 
-  -- Gives the bytes that all take that is remembered, with what this call remembered; reads them once.
+  -- Returns the bytes that all take that is remembered, with what this call remembered; reads them once.
   local function remembered_bytes(call)
     if not call.remembered_before then
       local before = 0
@@ -60,7 +60,7 @@ do
     return remembered_bytes(call) < call.max_remembered * ROOTS_RATIO
   end
 
-  -- Remembers an acked edge of a root that started at a time. Gives nil, or the code that answers its ack without effect: it
+  -- Remembers an acked edge of a root that started at a time. Returns nil, or the code that answers its ack without effect: it
   -- is a duplicate, or there is no room. The start of the tree is mixed in, so that a root id that is used again has no acked
   -- edges. 53 bits: a number here holds no more exactly.
   function remember_edge(call, bucket, started, edge_high, edge_low, has_room)

@@ -10,7 +10,7 @@ do
   local SPOUTS_PER_CALL = 1000
   local LIMITS, LIMITS_BYTES = '>BI4I8I8I8', 29
 
-  -- Gives the position in the request, from 0, of the operation that is applied as the n-th, from 1.
+  -- Returns the position in the request, from 0, of the operation that is applied as the n-th, from 1.
   local function position_of(positions, n)
     -- rule: an operation is known by its position in the request
     return positions == '' and n - 1 or struct.unpack('>I4', positions, n * 4 - 3)

@@ -108,7 +108,7 @@ do
     return { 'ok', code }
   end
 
-  -- Reads part of a bucket: all of a small one, one HSCAN step of an overfull one. Gives the next HSCAN cursor too.
+  -- Reads part of a bucket: all of a small one, one HSCAN step of an overfull one. Returns the next HSCAN cursor too.
   local function read_part(call, bucket, cursor)
     local key = call.base .. 'r' .. bucket
     -- rule: an overfull bucket is listed in pieces
@@ -137,7 +137,7 @@ do
     return reply
   end
 
-  -- Gives the rank in the deadline index of the first bucket after this one at this score; the buckets of one score are
+  -- Returns the rank in the deadline index of the first bucket after this one at this score; the buckets of one score are
   -- in the order of their numbers, which are compared: Lua compares strings as the server's locale says.
   local function rank_after(call, score, bucket)
     local low, number = redis.call('ZCOUNT', call.due_key, '-inf', '(' .. score), struct.unpack('>I4', bucket)

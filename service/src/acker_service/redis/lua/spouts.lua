@@ -4,7 +4,7 @@
 ]]
 
 do
-  -- Gives when the oldest unread completion ended, and how often its delivery was tried; '' and 0 for an empty mailbox.
+  -- Returns when the oldest unread completion ended, and how often its delivery was tried; '' and 0 for an empty mailbox.
   -- It is taken for the first one: completions come into a mailbox in the order in which they end.
   local function oldest_unread(base, spout)
     local item = redis.call('XRANGE', base .. 'm' .. spout, '-', '+', 'COUNT', 1)[1]

@@ -19,7 +19,7 @@ do
   -- Values that a step reads, about. A small index is one page, of up to 128 buckets.
   local STEP_RECORDS = 8000
 
-  -- Gives the expiry of a marker; false if it has expired. A call meets few different ones.
+  -- Returns the expiry of a marker; false if it has expired. A call meets few different ones.
   function expiry_of(call, marker)
     local expiry = call.expiries[marker]
     if expiry == nil then
@@ -30,7 +30,7 @@ do
     return expiry
   end
 
-  -- Removes outcomes from a bucket. Gives true if that was all that the bucket had.
+  -- Removes outcomes from a bucket. Returns true if that was all that the bucket had.
   function remove_outcomes(call, key, root_ids, size)
     -- rule: what a sweep removes is counted
     call.removed = call.removed + #root_ids
@@ -50,7 +50,7 @@ do
     call.removed = 0
   end
 
-  -- Gives how many outcomes were ever written and how many of them have expired, and the next expiry, if there is one.
+  -- Returns how many outcomes were ever written and how many of them have expired, and the next expiry, if there is one.
   local function count_expired(call)
     read_slices(call)
     local written, next_expiry = outcomes_written(call), nil
@@ -82,7 +82,7 @@ do
     end
   end
 
-  -- Removes the expired outcomes of a bucket; leaves one that is overfull, or beyond the budget, to the tick. Gives what
+  -- Removes the expired outcomes of a bucket; leaves one that is overfull, or beyond the budget, to the tick. Returns what
   -- that costs.
   local function sweep_bucket(call, bucket, budget)
     local key = call.base .. 'r' .. bucket
@@ -128,7 +128,7 @@ do
     postpone(call, next_expiry, expired - removed)
   end
 
-  -- Takes a step of the sweep that runs or, if none does and one is worth its while, the first step of one. Gives true
+  -- Takes a step of the sweep that runs or, if none does and one is worth its while, the first step of one. Returns true
   -- if it has to go on.
   function sweep(call)
     local key = call.base .. 'sweep'

@@ -68,7 +68,7 @@ do
     return expiry
   end
 
-  -- Ends a root that is overdue. Gives the deadline of one that is not, or nil and the expiry of the new outcome.
+  -- Ends a root that is overdue. Returns the deadline of one that is not, or nil and the expiry of the new outcome.
   local function expire(call, root, bucket, root_id, raw)
     root.id, root.bucket, root.key, root.stored, root.failure = root_id, bucket, call.base .. 'r' .. bucket, true, nil
     read_record(root, raw)
@@ -87,8 +87,8 @@ do
     return nil, call.marker_expiry
   end
 
-  -- Expires roots and outcomes of a bucket. Gives the first deadline of the roots that stay or, if none does, the last
-  -- expiry of its outcomes: then all of it is removed together. Gives also whether x<b> may hold values. Reads a record
+  -- Expires roots and outcomes of a bucket. Returns the first deadline of the roots that stay or, if none does, the last
+  -- expiry of its outcomes: then all of it is removed together. Returns also whether x<b> may hold values. Reads a record
   -- from its flags to its deadline, and all of it only if it is overdue.
   local function expire_bucket(call, bucket, fields)
     local earliest, latest, expired, has_long_values = nil, nil, {}, false

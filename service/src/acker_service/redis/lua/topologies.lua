@@ -15,7 +15,7 @@ do
     return text
   end
 
-  -- Gives an incarnation above another: itself or, if the clock was set back, the other's successor.
+  -- Returns an incarnation above another: itself or, if the clock was set back, the other's successor.
   local function not_below(incarnation, floor)
     if incarnation > floor then return incarnation end
     local low = tonumber(floor:sub(9), 16) + 1
@@ -51,7 +51,7 @@ do
     return { 'ok', stamp }
   end
 
-  -- Gives nil if a topology has the incarnation of a stamp, else the reply that refuses the call.
+  -- Returns nil if a topology has the incarnation of a stamp, else the reply that refuses the call.
   local function check_incarnation(topology, stamp)
     local own = redis.call('HGET', topology, 'pair')
     -- rule: a spout task is made only in its incarnation
@@ -75,7 +75,7 @@ do
     return { 'ok', value }
   end
 
-  -- Gives the values of a hash by field, false for one that it lacks: ARGV from `first` on are the fields.
+  -- Returns the values of a hash by field, false for one that it lacks: ARGV from `first` on are the fields.
   local function read_values(key, args, first)
     local values = {}
     -- rule: all spout tasks of a call are looked up
@@ -86,7 +86,7 @@ do
     return values
   end
 
-  -- Gives the first of so many new spout indexes; an index is never used again.
+  -- Returns the first of so many new spout indexes; an index is never used again.
   local function take_indexes(topology, count)
     -- rule: an index is never used again
     return redis.call('HINCRBY', topology, 'next', count) - count
@@ -156,7 +156,7 @@ do
     return { 'ok', redis.call('HGETALL', base .. 'unread'), redis.call('HGETALL', base .. 'dead') }
   end
 
-  -- Gives what a hash of each shard holds, by shard; nothing is read if no shard has such a hash.
+  -- Returns what a hash of each shard holds, by shard; nothing is read if no shard has such a hash.
   local function read_hashes(bases, name)
     local names, found = {}, {}
     for i, base in ipairs(bases) do names[i], found[i] = base .. name, {} end

@@ -42,19 +42,19 @@ do
     redis.call('HINCRBY', base .. 'traced', '', -bytes * BYTE_COST - ROOT_COST)
   end
 
-  -- Removes so many of the first traces of a zset at most. Gives how many it removed.
+  -- Removes so many of the first traces of a zset at most. Returns how many it removed.
   local function drop_first(base, name, limit)
     local roots = redis.call('ZRANGE', base .. name, 0, limit - 1)
     for _, root_id in ipairs(roots) do drop_trace(base, root_id) end
     return #roots
   end
 
-  -- Removes so many traces at most, whatever their time. Gives how many it removed.
+  -- Removes so many traces at most, whatever their time. Returns how many it removed.
   function drop_traces(base, limit)
     return drop_first(base, 'traces', limit)
   end
 
-  -- Removes some traces whose time has passed. Gives how many it looked at.
+  -- Removes some traces whose time has passed. Returns how many it looked at.
   local function drop_expired(call)
     -- rule: a trace that expired gives its space back
     local name, before = call.base .. 'traces', string.format('(%.0f', call.now - call.trace_ttl)
@@ -96,7 +96,7 @@ do
     call.traces_growth, call.traces_total = call.traces_growth + cost, call.traces_total + cost
   end
 
-  -- Gives how many of the entries, from the first one on, there is space for behind so many bytes of the trace, and how
+  -- Returns how many of the entries, from the first one on, there is space for behind so many bytes of the trace, and how
   -- many bytes it has with them.
   local function fit(call, entries, before, root_cost)
     local bytes, allowed = before, reserved(before)
@@ -113,7 +113,7 @@ do
     return #entries, bytes
   end
 
-  -- Begins the trace of a root with as many of the entries as there is space for. Gives whether it did.
+  -- Begins the trace of a root with as many of the entries as there is space for. Returns whether it did.
   local function begin(call, root_id, entries, expiry)
     local traces, n, bytes = call.base .. 'traces', fit(call, entries, 0, ROOT_COST)
     if n == 0 then
@@ -144,7 +144,7 @@ do
     redis.call('UNLINK', key)
   end
 
-  -- Adds entries to the trace of a root, or as many of them as there is space for. Gives whether the root has a trace.
+  -- Adds entries to the trace of a root, or as many of them as there is space for. Returns whether the root has a trace.
   local function append(call, root_id, entries)
     local key, traces = call.base .. 'trace:' .. root_id, call.base .. 'traces'
     -- rule: a full store keeps no more of a trace
@@ -273,7 +273,7 @@ do
     if call.has_acked_traces then redis.call('PEXPIREAT', call.base .. 'acked', call.now + call.trace_ttl) end
   end
 
-  -- Gives the entries of a trace, and 1 if some are missing, else 0.
+  -- Returns the entries of a trace, and 1 if some are missing, else 0.
   function read_trace(base, root_id)
     local entries = redis.call('GET', base .. 'trace:' .. root_id)
     if entries then return entries, 0 end

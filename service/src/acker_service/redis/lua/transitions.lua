@@ -35,7 +35,7 @@ do
   local resolve, is_failed, new_tree, emit, ends_when_all_have, end_edge, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
   local early_refusal, edge_refusal, kept_failure, admission_refusal, full_refusal, would_finish, emitted_by
 
-  -- Applies one operation to a root. Gives the code of the answer.
+  -- Applies one operation to a root. Returns the code of the answer.
   function apply_operation(call, root, op, kind)
     -- rule: a finished root answers with its outcome
     if root.state == 'F' then return root.outcome end
@@ -126,7 +126,7 @@ do
     return 'p'
   end
 
-  -- Gives the code for a changed root, and finishes it if it is done: the only place that does.
+  -- Returns the code for a changed root, and finishes it if it is done: the only place that does.
   function resolve(call, root)
     root.dirty = true
     -- rule: a root waits for its init, whatever else came
@@ -228,7 +228,7 @@ do
     return root.state == 'P' and 'p' or 'e'
   end
 
-  -- Gives the code that refuses an ack or a fail which would begin a tree where the store is full, or the shard has as
+  -- Returns the code that refuses an ack or a fail which would begin a tree where the store is full, or the shard has as
   -- many early roots as it may, or they take as much as they may.
   function early_refusal(call, root)
     -- rule: only what would begin a tree is refused
