@@ -84,3 +84,8 @@ def test_complete_latency_counts_from_the_first_operation_and_is_never_negative(
         at_ms=at_ms,
     )
     assert completion.complete_latency_ms == latency_ms
+
+
+@pytest.mark.parametrize(("ack_val", "is_plain"), [(None, True), (0, False), (5, False)])
+def test_a_fail_is_plain_unless_it_ends_an_edge(ack_val: int | None, *, is_plain: bool) -> None:
+    assert Fail(root_id=1, ack_val=ack_val).is_plain is is_plain

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
-from acker_protocol.operations import Init, OperationState, Outcome
-from acker_protocol.states import Finished, TopologyRules, Transition, Tree
+from acker_protocol.operations import EndOn, Fail, Init, OperationState, Outcome
+from acker_protocol.states import Finished, Gap, TopologyRules, Transition, Tree
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,19 @@ def test_the_rules_are_by_default_those_of_a_new_topology() -> None:
 def test_a_step_says_nothing_of_an_end_unless_there_is_one() -> None:
     step = Transition(state=Finished(outcome=Outcome.ACKED, at_ms=1), operation_state=OperationState.FINISHED)
     assert (step.completion, step.outcome, step.unbalanced) == (None, None, False)
+
+
+@pytest.mark.parametrize(("deadline_ms", "is_in_it"), [(9, False), (10, True), (19, True), (20, False)])
+def test_a_gap_is_from_the_tick_before_it_up_to_the_tick_after_it(deadline_ms: int, *, is_in_it: bool) -> None:
+    assert (deadline_ms in Gap(from_ms=10, to_ms=20)) is is_in_it
+
+
+@pytest.mark.parametrize("end_on", [None, EndOn.FIRST_FAIL, EndOn.ALL_ENDED])
+@pytest.mark.parametrize("is_plain", [False, True])
+@pytest.mark.parametrize("has_failure", [False, True])
+def test_any_fail_fails_a_tree_but_that_of_an_edge_where_all_have_to_end(
+    end_on: EndOn | None, *, is_plain: bool, has_failure: bool
+) -> None:
+    failure = Fail(root_id=1) if has_failure else None
+    tree = replace(EMITTED, failure=failure, has_plain_fail=is_plain and has_failure, end_on=end_on)
+    assert tree.is_failed == (has_failure and (is_plain or end_on is not EndOn.ALL_ENDED))

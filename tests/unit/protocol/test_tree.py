@@ -427,6 +427,45 @@ def test_a_completion_has_the_first_of_two_early_fails() -> None:
     assert (done.completion.reason, done.completion.component) == ("broken", "authorize")
 
 
+EDGE_FAILS = Fail(root_id=1, reason="declined", ack_val=E1, outstanding=-1, edge_id=E1)
+ALL_ENDED = replace(PENDING, end_on=EndOn.ALL_ENDED)
+WITH_E1 = frozenset({(E1, 9_950)})
+# what a fail that ends an edge finds and makes: state, further edges that may be remembered, answer, failures after it
+EDGES_THAT_FAIL = [
+    ("the first of two edges", ALL_ENDED, None, "pending", 1),
+    ("the last edge", replace(ALL_ENDED, ack_val=E1, outstanding=1), None, "failed", None),
+    ("an edge of a root that ends at its first fail", replace(PENDING, end_on=EndOn.FIRST_FAIL), None, "failed", None),
+    ("an edge that ended before", replace(ALL_ENDED, edges=WITH_E1), None, "duplicate", 0),
+    ("an edge that there is no room to remember", ALL_ENDED, 0, "store_full", 0),
+    ("an edge of an early root", EARLY, None, "early", 1),
+    ("an edge of an early root that ended before", replace(EARLY, edges=WITH_E1), None, "early", 0),
+    ("such an edge once more", replace(EARLY, edges=WITH_E1, failure=FAIL), None, "duplicate", 0),
+    ("an edge of an early root that there is no room to remember", EARLY, 0, "store_full", 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("state", "free_edges", "answer", "failures"),
+    [row[1:] for row in EDGES_THAT_FAIL],
+    ids=[row[0] for row in EDGES_THAT_FAIL],
+)
+def test_a_fail_may_end_an_edge_alone(state: Tree, free_edges: int | None, answer: str, failures: int | None) -> None:
+    done = apply_operation(state, EDGE_FAILS, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
+    assert done.operation_state == answer
+    assert failures == (done.state.failures if isinstance(done.state, Tree) else None)
+
+
+def test_an_early_root_keeps_that_it_was_failed_though_the_edge_does_not_count() -> None:
+    for state, free_edges in ((replace(EARLY, edges=WITH_E1), None), (EARLY, 0)):
+        marked = apply_operation(state, EDGE_FAILS, now_ms=NOW, rules=DEDUPE, free_edges=free_edges).state
+        assert marked == replace(state, failure=EDGE_FAILS)
+
+
+def test_a_plain_fail_ends_also_a_root_whose_edges_all_have_to_end() -> None:
+    done = step(ALL_ENDED, FAIL)
+    assert (done.operation_state, done.completion and done.completion.failures) == (OperationState.FAILED, 0)
+
+
 @pytest.mark.parametrize(
     ("max_reason", "reason", "component"), [(None, "broken", "authorize"), (3, "bro", "authorize"), (0, None, None)]
 )

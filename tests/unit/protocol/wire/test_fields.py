@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from acker_protocol.operations import EndOn
 from acker_protocol.wire import fields
 
 Check = Callable[[Any], Any]
@@ -49,6 +50,11 @@ TAKEN: list[tuple[Check, Any, Any]] = [
     (fields.share, -0.0, 0),
     (fields.share, 0.001, 0.001),
     (fields.share, 1, 1),
+    (fields.end_on, "first_fail", EndOn.FIRST_FAIL),
+    (fields.end_on, "all_ended", EndOn.ALL_ENDED),
+    (fields.root_ids, [], []),
+    (fields.root_ids, ["00000000000000a1", "00000000000000a1"], [0xA1, 0xA1]),
+    (fields.root_ids, ["00000000000000a1"] * 1_000, [0xA1] * 1_000),
 ]
 REFUSED: list[tuple[Check, Any, str]] = [
     *((fields.text, value, "must be a string") for value in NOT_STRINGS),
@@ -95,6 +101,14 @@ REFUSED: list[tuple[Check, Any, str]] = [
         (fields.traceparent, value, A_TRACEPARENT)
         for value in (1, None, "", TRACEPARENT[1:], "01" + TRACEPARENT[2:], TRACEPARENT.upper(), TRACEPARENT + "0")
     ),
+    *((fields.end_on, value, "must be 'first_fail' or 'all_ended'") for value in ("", "ALL_ENDED", 1, None, [])),
+    *(
+        (fields.root_ids, value, "must be a list of at most 1000 root ids")
+        for value in ("00000000000000a1", None, {}, ["00000000000000a1"] * 1_001)
+    ),
+    (fields.root_ids, ["00000000000000a1", 5], "must hold root ids: the one at index 1 must be a string"),
+    (fields.root_ids, ["a1"], f"must hold root ids: the one at index 0 {HEX}"),
+    (fields.root_ids, ["0" * 16], "must hold root ids: the one at index 0 must not be zero"),
     *((fields.boolean, value, "must be true or false") for value in (0, 1, "true", [])),
     *(
         (fields.share, value, "must be a number from 0 to 1")

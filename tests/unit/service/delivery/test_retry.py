@@ -8,6 +8,7 @@ from acker_service.delivery.retry import (
     EntryResult,
     MailboxEntry,
     Schedule,
+    backoff_s,
     plan_settlements,
     read_schedule,
     select_batch,
@@ -152,3 +153,13 @@ def test_completions_go_by_hundreds_and_a_lease_outlasts_a_post_unless_something
     assert DeliveryConfig() == DeliveryConfig(
         max_batch=500, linger_s=0.02, lease_ms=35_000, pause_after_ms=86_400_000, schedule=DEFAULT_SCHEDULE
     )
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "failures", "left_alone_s"), [(0.0, 0, 0.0), (0.0, 1, 0.0), (0.0, 2, 1.0), (7.0, 0, 7.0), (0.5, 9, 1.0)]
+)
+def test_a_receiver_is_left_alone_from_its_second_failure_on_and_for_as_long_as_it_asked(
+    wait_s: float, failures: int, left_alone_s: float
+) -> None:
+    result = DeliveryResult(kind=ResultKind.RETRY, wait_s=wait_s)
+    assert backoff_s(result, SCHEDULE, failures=failures) == left_alone_s
