@@ -247,6 +247,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a gap that is not worked off goes on", "to <= EPOCH or is_worked_off(call, to)", "true", GRACE + "test_an_outage_while_a_gap_is_worked_off_goes_on_with_it"),
     ("a gap that is worked off is forgotten", "is_worked_off(call, to)", "false", GRACE + "test_a_gap_is_forgotten_a_minute_after_it_is_worked_off"),
     ("a tick leaves its time to the next", "call.now - EPOCH", "0", GRACE + "test_ticks_that_are_two_seconds_apart_leave_no_gap"),
+    ("a gap is from the tick before it to the tick after it", "deadline >= call.gap_from and ", "", GRACE + "test_a_root_that_was_due_before_the_outage_ends"),
     ("a walk knows the gap", None, "", GRACE + "test_an_overfull_bucket_that_is_walked_gets_grace"),
     ("every shard of a topology with grace is ticked", "topology.config.grace_ms", "False", IDLE + "test_every_shard_of_a_topology_with_grace_is_ticked"),
     ("an idle shard of a topology with grace is ticked once a second", "now - self._noted_at[topology.id] >= NOTED_EVERY_S", "False", IDLE + "test_every_shard_of_a_topology_with_grace_is_ticked"),

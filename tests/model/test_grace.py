@@ -124,11 +124,12 @@ def test_a_deadline_that_is_due_after_the_outage_stays(make: Make) -> None:
 def test_a_root_that_was_due_before_the_outage_ends(make: Make) -> None:
     """The tick before it came too late for this root, or read too few records."""
     store = make()
-    store.apply([root(HALF), root(QUARTER, 1_500)], None)
+    idle = replace(root(1, 60_000), progress_timeout_ms=1_000)
+    store.apply([root(HALF), root(QUARTER, 1_500), idle], None)
     store.advance(1_200)
     store.ask("acker_tick_v1", store.settings, 0, GRACE_MS)
     outage(store)
-    assert completed(store) == [HALF]
+    assert completed(store) == [1, HALF]
 
 
 @pytest.mark.parametrize("progress_timeout_ms", [1_000, 30_000])

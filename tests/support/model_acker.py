@@ -72,7 +72,7 @@ class ModelAcker:
         """End all that is overdue, but for what gets grace."""
         rules = self.configuration.rules
         self.gap = note_tick(self.last_tick_ms, self.gap, now_ms=self.now_ms, rules=rules)
-        self.last_tick_ms = self.now_ms if rules.grace_ms else None
+        self.last_tick_ms = self.now_ms
         for root_id, state in list(self.roots.items()):
             self.roots[root_id], completion = expire(state, now_ms=self.now_ms, rules=rules, gap=self.gap)
             if completion:

@@ -382,7 +382,6 @@ def note_tick(last_ms: int | None, gap: Gap | None, *, now_ms: int, rules: Topol
     # rule: two ticks that are far apart leave a gap
     if now_ms - last_ms <= MAX_APART_MS:
         return gap
-    # rule: a gap that was left goes on
     return Gap(from_ms=gap.from_ms if gap else last_ms, to_ms=now_ms)
 
 
