@@ -127,7 +127,9 @@ def test_dead_letters_are_listed_replayed_and_discarded_by_error_and_time(acker:
     letters = acker.spouts.dead_letters("shop", error="503", since=began - 60)
     assert sorted(letter.message_id or "" for letter in letters) == ["1", "2", "3"]
     assert {(letter.acked, letter.attempts, "503" in letter.error) for letter in letters} == {(True, 2, True)}
-    assert acker.spouts.dead_letters("shop", limit=2) == letters[:2]
+    some = acker.spouts.dead_letters("shop", limit=2)
+    assert len(some) == 2
+    assert all(one in letters for one in some)
     assert acker.spouts.dead_letters("shop", error="refused") == ()
     assert acker.spouts.dead_letters("shop", until=began - 60) == ()
     assert acker.spouts.discard_dead_letters("shop", error="refused") == 0
