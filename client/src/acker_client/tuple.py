@@ -57,7 +57,8 @@ class Tuple(BaseTuple):
         """Whether the tuple is to be processed: False if all its roots are finished.
 
         An answer counts for a second, and callers that ask at the same time share a request. A root that is early or
-        unknown, an error, and no answer within half a second mean True; so does a tuple that is not tracked.
+        unknown, an error, and a step of the request that takes half a second mean True; so does a tuple that is not
+        tracked.
         """
         return self._context.run(self._context.submitter.is_wanted(self))
 
