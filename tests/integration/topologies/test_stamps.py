@@ -33,6 +33,12 @@ async def asked(parts: Components, named: str) -> list[bytes]:
     return list(await call_function(parts, "acker_read_counts_v2", [SHARD], named))[:2]
 
 
+async def early_of(parts: Components, named: str) -> int:
+    """Ask the shard for its number of early roots, by a pair."""
+    counts = (await call_function(parts, "acker_read_counts_v2", [SHARD], named))[4]
+    return int(counts[counts.index(b"early") + 1])
+
+
 def stale(stamp: str) -> list[bytes]:
     return [b"stale", stamp.encode()]
 
@@ -68,6 +74,13 @@ async def test_a_higher_pair_is_adopted(parts: Components, higher: str) -> None:
     await stamped(parts, pair(OLD, 1))
     assert (await asked(parts, higher))[0] == b"ok"
     assert await asked(parts, pair(OLD, 1)) == stale(higher)
+
+
+async def test_an_incarnation_has_keys_of_its_own(parts: Components) -> None:
+    await stamped(parts, pair(OLD, 1))
+    await at(parts, "SET", f"{SHARD}:{OLD}:early", "3 960")
+    assert await early_of(parts, pair(OLD, 1)) == 3
+    assert await early_of(parts, pair(NEW, 1)) == 0
 
 
 async def test_a_shard_without_a_stamp_takes_no_pair(parts: Components) -> None:

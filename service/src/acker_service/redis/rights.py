@@ -34,7 +34,6 @@ hmget KEY field
 hscan KEY 0
 hset KEY field value
 hsetnx KEY field value
-incrby KEY 1
 mget KEY
 pexpireat KEY 1
 pexpiretime KEY

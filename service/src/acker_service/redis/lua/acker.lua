@@ -33,8 +33,8 @@
     n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that
     p0:<b> p1:<b>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window; two sets a bucket, 0 or 1
                             behind its bytes
-    edges0 edges1 requests0 requests1  string  bytes that the sets p<slice>:… take, and s<slice>:… with n<slice>:…
-                      (remembered.lua); as long as the longest of them
+    remembered  string  bytes that the sets p<slice>:… take, and s<slice>:… with n<slice>:… (remembered.lua); as long as
+                      the longest of them
     pending   hash    spout index -> roots pending
     unread    hash    spout index -> completions not released
     m<i>      stream  mailbox of spout index i: c = completions one after another (completions.lua), n = their number
@@ -86,7 +86,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 44
+local VERSION = 45
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE = 1, 1  -- forms of an init and of a fail (operations.lua)
@@ -104,22 +104,42 @@ local function base_of(key, stamp)
   return key .. ':' .. stamp:sub(1, 16) .. ':'
 end
 
--- Compares a shard's stamp with the stamp of a call. Returns nil if they fit; else the reply that refuses the call, with
--- the shard's own stamp ('' if it has none). A higher stamp is adopted: this heals a PUT that died half-way.
+-- The names of keys that calls on a shard need, by its key: to join them anew takes as long as to read a key. Of so many
+-- shards as this is something kept between calls.
+local MOST_SHARDS = 4096
+local names_by_key, named_shards = {}, 0
+
+local function names_of(key, stamp)
+  local names = names_by_key[key]
+  -- rule: the names of one stamp are not those of another
+  if names and names.stamp == stamp then return names end
+  if not names then
+    if named_shards >= MOST_SHARDS then names_by_key, named_shards = {}, 0 end
+    named_shards = named_shards + 1
+  end
+  local base = base_of(key, stamp)
+  names_by_key[key] = { stamp = stamp, base = base, none = key .. ':none', remembered = base .. 'remembered' }
+  return names_by_key[key]
+end
+
+-- Compares a shard's stamp with the stamp of a call. Returns nil if they fit, and what lies in a further key of the shard,
+-- if one is asked for: to read it here costs a third of a call of its own. Else returns the reply that refuses the call,
+-- with the shard's own stamp ('' if it has none). A higher stamp is adopted: this heals a PUT that died half-way.
 -- In a cluster this also refuses a slot that is being moved to another server, before anything is written: Redis
 -- answers a command that names one key that exists here and one that does not with an error, and the second key never
 -- exists. (The keys of a call are not declared; without this check Redis would run it until it met the first key that
 -- has moved.)
-local function check_stamp(key, stamp)
-  local own = redis.call('MGET', key, key .. ':none')[1]
-  if own == stamp then return nil end
+local function check_stamp(key, stamp, none, further)
+  local found = further and redis.call('MGET', key, none, further) or redis.call('MGET', key, none)
+  local own = found[1]
+  if own == stamp then return nil, found[3] end
   -- rule: a pair is stale if it is lower, the shard has none, or its incarnation has a tombstone
   if not own or stamp < own or stamp:sub(1, 16) == own:sub(1, 16) and #own > #stamp then
     return { 'stale', own or '' }
   end
   -- rule: a higher pair is adopted, and is the shard's own from then on
   redis.call('SET', key, stamp)
-  return nil
+  return nil, found[3]
 end
 
 -- Registers a function that Redis also runs at maxmemory: all but those that make roots, topologies or spout tasks, or
@@ -131,13 +151,14 @@ local function register(name, callback, flags)
 end
 
 -- Wraps a function of a shard: KEYS[1] is the shard, ARGV[1] the stamp. The wrapped function runs only if the stamp
--- fits, and gets the shard's key, the prefix of its keys, and ARGV.
-local function on_shard(callback)
+-- fits, and gets the shard's key, the prefix of its keys, ARGV, and the value of the key that is `read` with the stamp.
+local function on_shard(callback, read)
   return function(keys, args)
-    local stale = check_stamp(keys[1], args[1])
+    local names = names_of(keys[1], args[1])
+    local stale, value = check_stamp(keys[1], args[1], names.none, read and names[read])
     -- rule: a stale call applies nothing
     if stale then return stale end
-    return callback(keys[1], base_of(keys[1], args[1]), args)
+    return callback(keys[1], names.base, args, value)
   end
 end
 
@@ -155,8 +176,12 @@ function MADE.hints_channel(call) return call.key .. ':hints' end
 -- rule: hints carry the incarnation
 function MADE.incarnation(call) return call.stamp:sub(1, 16) end
 
+function MADE.max_failures(call) return (struct.unpack('>I2', call.settings, 22)) end
+function MADE.trace_max(call) return (struct.unpack('>I6', call.settings, 24)) end
+function MADE.trace_ttl(call) return (struct.unpack('>I5', call.settings, 30)) end
+
 for name in ('completions_by_spout pending emitted scores counts latencies acked_latencies failures failures_by_spout '
-  .. 'sliced numbers new_rests'):gmatch('%S+') do
+  .. 'numbers new_rests'):gmatch('%S+') do
   MADE[name] = function() return {} end
 end
 
@@ -177,19 +202,19 @@ end
 
 -- Begins one call: its names, its time, and the changes that `commit` writes. ARGV[1] is the stamp, ARGV[2] the
 -- settings: message timeout, progress timeout, dedupe window, retention, idempotency window (I4 each), and B: 1 with
--- ackers, 2 where new roots get details, 4 where roots end when all of their edges have ended; most failures that the shard lists I2; of traces: most bytes of
--- the shard I6, time to live I5 (traces.lua).
+-- ackers, 2 where new roots get details, 4 where roots end when all of their edges have ended; most failures that the
+-- shard lists I2; of traces: most bytes of the shard I6, time to live I5 (traces.lua). With what most calls set besides,
+-- the table has at most 32 fields: with one more it is built anew, and that takes as long as to read a key.
 local function begin_call(key, base, args)
-  local message_timeout, progress_timeout, dedupe_window, retention, idempotency_window, flags, max_failures, trace_max,
-    trace_ttl = struct.unpack('>I4I4I4I4I4BI2I6I5', args[2])
+  local message_timeout, progress_timeout, dedupe_window, retention, idempotency_window, flags =
+    struct.unpack('>I4I4I4I4I4B', args[2])
   return setmetatable({
     -- rule: the keys of a call carry the incarnation
     key = key, base = base, stamp = args[1], now = clock(), root = {},
     message_timeout = message_timeout, progress_timeout = progress_timeout, dedupe_window = dedupe_window,
     retention = retention, idempotency_window = idempotency_window, tracked = flags % 2, has_details = flags % 4 >= 2, all_ended = flags >= 4,
-    max_failures = max_failures, trace_max = trace_max, trace_ttl = trace_ttl,
-    early_change = 0, early_growth = 0, traces_growth = 0, traces_expiry = 0, has_acked_traces = false,
-    edges_growth = 0, requests_growth = 0, store_full = false, changed = false, free_slots = false, is_unused = true,
+    settings = args[2], early_change = 0, early_growth = 0, traces_growth = 0, traces_expiry = 0, has_acked_traces = false,
+    store_full = false, changed = false, free_slots = false, is_unused = true,
   }, CALL)
 end
 
@@ -201,18 +226,6 @@ end
 
 local function count(call, name, by)
   call.counts[name] = (call.counts[name] or 0) + (by or 1)
-end
-
--- Makes a slice expire at the end of the window after its own. A slice that was written under a longer window keeps its
--- later end; one that was written under a shorter window gets the later end of this one. Returns whether the end moved.
-local function expire_slice(call, key, window)
-  if call.sliced[key] then return false end
-  call.sliced[key] = true
-  -- rule: a slice keeps its later end, and gets the later end of a longer window
-  if redis.call('PEXPIRETIME', key) >= call.now + window then return false end
-  -- rule: a slice ends with the window after its own
-  redis.call('PEXPIREAT', key, (math.floor(call.now / window) + 2) * window - 1)
-  return true
 end
 
 -- Input: KEYS[1] any key. Writes to its slot, so that WAIT covers all earlier writes to that server. Output: {'ok'}
@@ -248,5 +261,5 @@ end, { 'allow-oom', 'no-writes' })
 register('acker_stamp_v1', function(keys, args)
   -- rule: a shard without a stamp is stamped, a higher stamp is left alone
   if redis.call('EXISTS', keys[1]) == 0 then redis.call('SET', keys[1], args[1]) end
-  return check_stamp(keys[1], args[1]) or { 'ok' }
+  return check_stamp(keys[1], args[1], keys[1] .. ':none') or { 'ok' }
 end)

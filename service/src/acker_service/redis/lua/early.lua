@@ -61,7 +61,7 @@ do
   -- Whether early roots take as much as they may. For a fail by hand there is no such bound.
   function is_early_full(call, root)
     -- rule: what early roots take is bounded
-    return call.max_early_bytes and early_bytes(call, root) >= call.max_early_bytes
+    return call.limits and early_bytes(call, root) >= call.limits.max_early_bytes
   end
 
   -- Writes the number of early roots and the bytes that they take. Nobody serves a store in which it expires: no root is

@@ -5,21 +5,29 @@
 
   What a set takes is an estimate from above: Redis keeps up to 512 numbers in eight bytes each, and more of them in a table
   (Valkey 9.1 takes 40 bytes for each there, Redis 7.0 up to 80).
-  The sum of a slice stands in a key that expires with the last of its sets: so bytes are given back with what they count.
+
+  The key `remembered` has four sums, of edges and of requests in slice 0 and 1, big-endian: bytes I6, the end I6 of the
+  last of its sets, and B: 1 if not all of its sets have this end; then when it was written, I6. A sum whose end is past
+  counts nothing: so bytes are given back with what they count.
+
+  To write it with every edge would add a tenth to an ack. So a sum is written with some bytes ahead, and the process of
+  Redis keeps how many of them are left. They are lost if it ends, or if another one wrote the key: a sum is never too low.
 ]]
 
 local remember_edge, remember_request, has_room_for_edge, has_room_for_requests, has_room_for_roots, write_remembered
 
 do
+  local SUMS, FIELDS = '>I6I6BI6I6BI6I6BI6I6BI6', 3
+  local EDGES, REQUESTS, LAST = 0, 2, 3  -- numbers of the sums: of slice 0 each, and of the last
   -- Bytes of a set with its first number, of each further one, of each beyond the 512th, and of the bits of a request.
   local SET_BYTES, NUMBER_BYTES, MOST_NUMBERS, ENTRY_BYTES, BITS_BYTES = 224, 10, 512, 80, 224
   local TEXT_COST = 1.25
-  -- rule: roots begin up to nine tenths of what may be remembered, so that those that are pending can end
-  local ROOTS_RATIO = 0.9
+  local NO_SUMS = ('\0'):rep(58)
+  -- By the prefix of a shard's keys: its sums as this process read or wrote them last.
+  local known_by_base, known_shards = {}, 0
 
   -- Returns what a set grew by with its newest number.
-  local function growth_of(key)
-    local numbers = redis.call('SCARD', key)
+  local function growth_of(numbers)
     -- rule: the first number of a set brings a key
     if numbers == 1 then return SET_BYTES end
     -- rule: a small set takes little for a number
@@ -28,36 +36,110 @@ do
     return numbers == MOST_NUMBERS + 1 and numbers * (ENTRY_BYTES - NUMBER_BYTES) or ENTRY_BYTES
   end
 
-  -- Returns the bytes that all take that is remembered, with what this call remembered; reads them once.
-  local function remembered_bytes(call)
-    if not call.remembered_before then
-      local before = 0
-      for _, bytes in ipairs(redis.call('MGET', call.base .. 'edges0', call.base .. 'edges1', call.base .. 'requests0',
-        call.base .. 'requests1')) do
-        before = before + (tonumber(bytes) or 0)
-      end
-      call.remembered_before = before
+  local function keep(call, known)
+    if not known_by_base[call.base] then
+      if known_shards >= MOST_SHARDS then known_by_base, known_shards = {}, 0 end
+      known_shards = known_shards + 1
     end
+    known_by_base[call.base] = known
+    return known
+  end
+
+  -- Reads the sums from what their key held. Of those that this process wrote last, what is left ahead stays.
+  local function read_sums(call, known)
+    local is_same = known and known.written == call.remembered
+    local sums, bytes = { struct.unpack(SUMS, call.remembered or NO_SUMS) }, 0
+    local first_end, ahead = math.huge, {}
+    for number = 0, LAST do
+      local at = number * FIELDS + 1
+      -- rule: what a slice takes is forgotten with the last of it
+      if sums[at + 1] < call.now then sums[at], sums[at + 1], sums[at + 2] = 0, 0, 0 end
+      if sums[at + 1] > 0 then first_end = math.min(first_end, sums[at + 1]) end
+      -- rule: what is left of a sum is there only while the key is as this process wrote it
+      ahead[number] = is_same and sums[at + 1] > 0 and known.ahead[number] or 0
+      bytes = bytes + sums[at]
+    end
+    return { written = call.remembered, sums = sums, ahead = ahead, bytes = bytes, first_end = first_end }
+  end
+
+  -- Returns the sums of a shard; their bytes are those that all take that is remembered, with what this call remembered.
+  local function sums_of(call)
+    local known = call.known_sums
+    if known then return known end
+    known = known_by_base[call.base]
+    -- rule: the sums are read anew if another process wrote them, or one of them ended
+    if not known or known.written ~= call.remembered or call.now > known.first_end then
+      known = keep(call, read_sums(call, known))
+    end
+    call.known_sums = known
+    return known
+  end
+
+  -- Notes that the sums have to be written. Until they are, nothing of them is known to a later call.
+  local function note_change(call, known)
+    call.has_new_sums, known.written = true, nil
+  end
+
+  -- Adds to a sum.
+  local function add(call, number, bytes)
+    local known, at = sums_of(call), number * FIELDS + 1
+    local left = known.ahead[number]
+    -- rule: what was written ahead is used up first
+    if left >= bytes then
+      known.ahead[number] = left - bytes
+      return
+    end
+    local further = call.limits.ahead
+    known.ahead[number] = left + further
     -- rule: what a call remembers counts at once
-    return call.remembered_before + call.edges_growth + call.requests_growth
+    known.sums[at], known.bytes = known.sums[at] + bytes + further, known.bytes + bytes + further
+    note_change(call, known)
   end
 
   function has_room_for_requests(call)
     -- rule: what requests take is bounded, with what edges take
-    return remembered_bytes(call) < call.max_remembered
+    return sums_of(call).bytes < call.limits.max_remembered
   end
 
   -- Whether there is room to remember an edge. For one of a pending root there is less in a full store: the root ends also
   -- without.
   function has_room_for_edge(call, is_pending)
-    local most = is_pending and call.store_full and call.max_remembered_if_full or call.max_remembered
+    local limits = call.limits
+    local most = is_pending and call.store_full and limits.max_remembered_if_full or limits.max_remembered
     -- rule: what edges take is bounded, with what requests take
-    return remembered_bytes(call) < most
+    return sums_of(call).bytes < most
   end
 
   -- Whether a root may begin, whose acks are to be remembered, too.
   function has_room_for_roots(call)
-    return remembered_bytes(call) < call.max_remembered * ROOTS_RATIO
+    return sums_of(call).bytes < call.limits.max_remembered_for_roots
+  end
+
+  -- Notes when a slice ends, and that not all of its sets do if some were written under another window.
+  local function note_end(call, known, number, stop)
+    local sums, at = known.sums, number * FIELDS + 1
+    if sums[at + 1] == stop or sums[at + 1] > stop and sums[at + 2] == 1 then return end
+    -- rule: it is noted that sets of a slice have another end
+    if sums[at + 1] > 0 then sums[at + 2] = 1 end
+    -- rule: a sum lasts as long as the last of what it counts
+    if stop > sums[at + 1] then sums[at + 1], call.ends_later = stop, true end
+    known.first_end = math.min(known.first_end, stop)
+    note_change(call, known)
+  end
+
+  -- Makes a set expire at the end of the window after its slice. One that was written under a longer window keeps its later
+  -- end; one that was written under a shorter window gets the later end of this one. Returns whether the end moved.
+  local function expire_set(call, number, key, numbers, window)
+    -- rule: a slice ends with the window after its own
+    local stop = (math.floor(call.now / window) + 2) * window - 1
+    local known = sums_of(call)
+    note_end(call, known, number, stop)
+    -- rule: a set that has the end of its slice keeps it
+    if numbers > 1 and known.sums[number * FIELDS + 3] == 0 then return false end
+    -- rule: a slice keeps its later end, and gets the later end of a longer window
+    if numbers > 1 and redis.call('PEXPIRETIME', key) >= call.now + window then return false end
+    redis.call('PEXPIREAT', key, stop)
+    return true
   end
 
   -- Remembers an acked edge of a root that started at a time. Returns nil, or the code that answers its ack without effect: it
@@ -76,46 +158,49 @@ do
     if not has_room then return redis.call('SISMEMBER', key, member) == 1 and 'd' or 's' end
     -- rule: an edge that is acked again in the slice of now is a duplicate
     if redis.call('SADD', key, member) == 0 then return 'd' end
-    -- rule: an edge that is remembered counts among what is
-    call.edges_growth = call.edges_growth + growth_of(key)
+    local numbers = redis.call('SCARD', key)
     -- rule: a slice of acked edges expires
-    if expire_slice(call, key, call.dedupe_window) then call.edges_expiry_moved = true end
+    expire_set(call, EDGES + slice, key, numbers, call.dedupe_window)
+    -- rule: an edge that is remembered counts among what is
+    add(call, EDGES + slice, growth_of(numbers))
     return nil
   end
 
   -- Remembers a request by its hash, and with `refused` the bits that say what of it was refused.
   function remember_request(call, set, hash, refused)
     -- rule: requests lie in the slice of now
-    local key = math.floor(call.now / call.idempotency_window) % 2 .. ':' .. set
+    local slice = math.floor(call.now / call.idempotency_window) % 2
+    local key, number = slice .. ':' .. set, REQUESTS + slice
     local hashes, bits = call.base .. 's' .. key, call.base .. 'n' .. key
     redis.call('SADD', hashes, hash)
-    -- rule: a request that is remembered counts among what is
-    call.requests_growth = call.requests_growth + growth_of(hashes)
+    local numbers = redis.call('SCARD', hashes)
     -- rule: a slice of remembered requests expires
-    local is_moved = expire_slice(call, hashes, call.idempotency_window)
-    if is_moved then call.requests_expiry_moved = true end
+    local is_moved = expire_set(call, number, hashes, numbers, call.idempotency_window)
+    -- rule: a request that is remembered counts among what is
+    add(call, number, growth_of(numbers))
     if refused then
       -- rule: it is remembered which operations were refused
       redis.call('HSET', bits, hash, refused)
       -- rule: the bits of a request count among what is remembered
-      call.requests_growth = call.requests_growth + BITS_BYTES + math.floor(#refused * TEXT_COST)
+      add(call, number, BITS_BYTES + math.floor(#refused * TEXT_COST))
     end
     -- rule: what was refused is forgotten with its request
-    if refused or is_moved then redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes)) end
-  end
-
-  local function write_growth(call, name, growth, window, is_moved)
-    if growth == 0 then return end
-    local key = call.base .. name .. math.floor(call.now / window) % 2
-    -- rule: what a slice takes is forgotten with the last of it
-    if redis.call('INCRBY', key, growth) == growth or is_moved then expire_slice(call, key, window) end
+    if refused or is_moved and numbers > 1 then redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes)) end
   end
 
   -- Writes what a call remembered more.
   function write_remembered(call)
-    -- rule: what edges take is written
-    write_growth(call, 'edges', call.edges_growth, call.dedupe_window, call.edges_expiry_moved)
-    -- rule: what requests take is written
-    write_growth(call, 'requests', call.requests_growth, call.idempotency_window, call.requests_expiry_moved)
+    if not call.has_new_sums then return end
+    local known, key = call.known_sums, call.base .. 'remembered'
+    local sums = known.sums
+    sums[13] = call.now
+    known.written = struct.pack(SUMS, unpack(sums, 1, 13))
+    if call.ends_later then
+      -- rule: the sums are kept as long as the last of what they count
+      redis.call('SET', key, known.written, 'PXAT', math.max(sums[2], sums[5], sums[8], sums[11]))
+    else
+      -- rule: the sums are written
+      redis.call('SET', key, known.written, 'KEEPTTL')
+    end
   end
 end

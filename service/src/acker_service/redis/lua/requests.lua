@@ -9,6 +9,12 @@ do
   local REGISTERED, ASKED = 0, 2
   local SPOUTS_PER_CALL = 1000
   local LIMITS, LIMITS_BYTES = '>BI4I8I8I8', 29
+  -- rule: roots begin up to nine tenths of what may be remembered, so that those that are pending can end
+  local ROOTS_RATIO = 0.9
+  -- A sum of what is remembered is written ahead by this part of what may be, and by so many bytes at most.
+  local AHEAD_PART, MOST_AHEAD = 16384, 16384
+  local MOST_LIMITS = 1024
+  local limits_by_packed, known_limits = {}, 0
 
   -- Returns the position in the request, from 0, of the operation that is applied as the n-th, from 1.
   local function position_of(positions, n)
@@ -72,6 +78,25 @@ do
   -- Answers an operation of a request that there is no room to remember.
   local function refuse(_, root)
     return root.state == 'F' and root.outcome or 's'
+  end
+
+  local function unpack_limits(packed)
+    local limits = {}
+    limits.spouts, limits.max_early, limits.max_early_bytes, limits.max_remembered, limits.max_remembered_if_full =
+      struct.unpack(LIMITS, packed)
+    if #packed > LIMITS_BYTES then limits.shards = (struct.unpack('>I4', packed, LIMITS_BYTES + 1)) end
+    limits.max_remembered_for_roots = limits.max_remembered * ROOTS_RATIO
+    limits.ahead = math.min(math.floor(limits.max_remembered / AHEAD_PART), MOST_AHEAD)
+    return limits
+  end
+
+  -- Returns the limits of a call. Most calls have the same: to unpack them again takes as long as to read a key.
+  local function read_limits(packed)
+    local limits = limits_by_packed[packed]
+    if limits then return limits end
+    if known_limits >= MOST_LIMITS then limits_by_packed, known_limits = {}, 0 end
+    limits_by_packed[packed], known_limits = unpack_limits(packed), known_limits + 1
+    return limits_by_packed[packed]
   end
 
   local function read_free_slots(packed)
@@ -138,10 +163,10 @@ do
   end
 
   local function apply_once(call, request)
-    if call.spouts ~= REGISTERED then
+    if call.limits.spouts ~= REGISTERED then
       local marks = mark_unregistered(call, request)
       -- rule: neither a question nor what needs a spout task is applied
-      if call.spouts == ASKED or marks:find('[?!]') then return '?' .. marks end
+      if call.limits.spouts == ASKED or marks:find('[?!]') then return '?' .. marks end
     end
     -- rule: without a key nothing is remembered
     if request.set == '' then return '+' .. apply_operations(call, request.ops) end
@@ -171,15 +196,11 @@ do
     Output  {'ok', free slots left, per request '+' (applied) or '=' (replayed) and its codes, or '?' (not applied) and
             its marks (mark_unregistered)} or {'stale', stamp}
   ]]
-  local function apply(key, base, args, store_full)
+  local function apply(key, base, args, remembered, store_full)
     local call, reply = begin_call(key, base, args), { 'ok', '' }
-    call.store_full = store_full
-    call.spouts, call.max_early, call.max_early_bytes, call.max_remembered, call.max_remembered_if_full =
-      struct.unpack(LIMITS, args[4])
-    call.free_slots = read_free_slots(args[3])
-    if call.free_slots and #args[4] > LIMITS_BYTES then
-      subtract_pending(call, key, (struct.unpack('>I4', args[4], LIMITS_BYTES + 1)))
-    end
+    call.remembered, call.store_full = remembered, store_full
+    call.limits, call.free_slots = read_limits(args[4]), read_free_slots(args[3])
+    if call.free_slots and call.limits.shards then subtract_pending(call, key, call.limits.shards) end
     for i = 5, #args, 5 do
       reply[#reply + 1] = apply_once(call, { set = args[i], hash = args[i + 1], partial_hash = args[i + 2],
         positions = args[i + 3], ops = args[i + 4] })
@@ -191,19 +212,19 @@ do
     return reply
   end
 
-  local function apply_with_memory(key, base, args)
-    return apply(key, base, args, false)
+  local function apply_with_memory(key, base, args, remembered)
+    return apply(key, base, args, remembered, false)
   end
 
-  local function apply_without_memory(key, base, args)
+  local function apply_without_memory(key, base, args, remembered)
     -- rule: a call that Redis refuses for memory takes no inits
-    return apply(key, base, args, true)
+    return apply(key, base, args, remembered, true)
   end
 
   -- Without allow-oom, so that Redis refuses the whole call when its memory is full.
   -- rule: a call with inits is refused when memory is full
-  redis.register_function('acker_apply_v2', on_shard(apply_with_memory))
+  redis.register_function('acker_apply_v2', on_shard(apply_with_memory, 'remembered'))
 
   -- For a store that is full: every operation that would begin a tree gets store_full.
-  register_on_shard('acker_apply_full_v2', apply_without_memory)
+  register('acker_apply_full_v2', on_shard(apply_without_memory, 'remembered'))
 end

@@ -236,7 +236,7 @@ do
     -- rule: an ack or a fail begins no tree in a full store
     if call.store_full then return 's' end
     -- rule: early roots are bounded, those of this call included
-    if (early_before(call)) + call.early_change >= call.max_early then return 's' end
+    if (early_before(call)) + call.early_change >= call.limits.max_early then return 's' end
     return is_early_full(call, root) and 's' or nil
   end
 
@@ -255,7 +255,7 @@ do
   -- Packs what a root keeps of a failure. An early root keeps it until its init comes: a short reason above half of what
   -- early roots may take, and no texts above five quarters of it. A fail by hand has no such bound.
   function kept_failure(call, root, op)
-    local most = root.state ~= 'P' and call.max_early_bytes
+    local most = root.state ~= 'P' and call.limits and call.limits.max_early_bytes
     local taken = most and early_bytes(call, root)
     -- rule: above half of what early roots may take a failure is short
     if not most or taken * 2 <= most then return pack_failure(op.text, op.component) end
