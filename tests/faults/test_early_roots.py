@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from acker_protocol import routes
-from acker_protocol.operations import Ack, Fail, Operation
+from acker_protocol.operations import Ack, Fail, Operation, ResetTimeout
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.http.keys import digest_of
 
@@ -29,11 +29,14 @@ ROOM = 20 * MEGABYTE
 UNKNOWN = 1 << 40
 WEEK_MS = 604_800_000
 MAX_EARLY = 40
+MOST_ACKERS = 128
 REASON = "r" * 1_000
 LONGEST = "☃" * 1_024
 """The longest reason that is taken, in characters of three bytes."""
 ADMIN, BOLT = "acker_operator", "acker_bolt"
 """Keys: of everything, and of acks and fails of one topology."""
+LIMIT, TOPOLOGIES = 60 << 20, 3
+"""What Redis may use where a key attacks, and the topologies there: the attacked one, another, and the default."""
 _NUMBERS = count(2 * UNKNOWN)
 
 
@@ -201,6 +204,17 @@ def keys_file(tmp_path: Path) -> Path:
     return file
 
 
+async def limit_memory(member: Member, operator: httpx.AsyncClient) -> None:
+    """Let Redis use no more than `LIMIT`, and wait until the acker has seen it."""
+    member.ask("CONFIG", "SET", "maxmemory", LIMIT)
+
+    async def is_seen() -> bool:
+        store = (await operator.get("/v1/status")).json()["store"]
+        return int(store["early_max_bytes"]) * TOPOLOGIES * 1.25 <= LIMIT / 10
+
+    await eventually(is_seen)
+
+
 def early_fail(number: int) -> Operation:
     return Fail(root_id=number, reason=LONGEST, component="c" * 128)
 
@@ -235,13 +249,7 @@ async def test_a_key_of_one_topology_takes_no_memory_from_the_others(
             attacked, other = Stage(Caller(operator, "flood"), member), Caller(operator, "other")
             await attacked.call.put(message_timeout_ms=WEEK_MS, dedupe_window_ms=dedupe_window_ms)
             await other.put()
-            member.ask("CONFIG", "SET", "maxmemory", 60 << 20)
-
-            async def is_seen() -> bool:
-                store = (await operator.get("/v1/status")).json()["store"]
-                return int(store["early_max_bytes"]) * 3 * 1.25 <= 6 << 20
-
-            await eventually(is_seen)
+            await limit_memory(member, operator)
             assert await other.states(*(init(root, E) for root in range(1, 101))) == ["pending"] * 100
             before, states = attacked.stored_memory, Counter[str]()
             for attempt in range(34):
@@ -252,7 +260,7 @@ async def test_a_key_of_one_topology_takes_no_memory_from_the_others(
                 assert await other.state(init(next(_NUMBERS), E)) == "pending"
             assert states["early"] > 500
             assert states["store_full"] > 500
-            assert attacked.stored_memory - before < 6 << 20
+            assert attacked.stored_memory - before < LIMIT / 10
 
 
 @pytest.mark.parametrize(
@@ -270,14 +278,7 @@ async def test_edges_of_one_topology_take_no_memory_from_the_others(
             attacked, other = Stage(Caller(operator, "flood"), member), Caller(operator, "other")
             await attacked.call.put(message_timeout_ms=WEEK_MS, dedupe_window_ms=WEEK_MS)
             await other.put(dedupe_window_ms=60_000)
-            limit = 60 << 20
-            member.ask("CONFIG", "SET", "maxmemory", limit)
-
-            async def is_seen() -> bool:
-                store = (await operator.get("/v1/status")).json()["store"]
-                return int(store["early_max_bytes"]) * 3 * 1.25 <= limit / 10
-
-            await eventually(is_seen)
+            await limit_memory(member, operator)
             for first in range(1, spread + 1, 10_000):
                 inits = (init(root, F) for root in range(first, min(first + 10_000, spread + 1)))
                 assert set(await attacked.call.states(*inits)) == {"pending"}
@@ -295,9 +296,61 @@ async def test_edges_of_one_topology_take_no_memory_from_the_others(
                 assert await other.states(init(root, E), ack(root, E), key=f"other-{root}") == ["pending", "acked"]
             assert set(states) == {"pending", "store_full"}
             assert min(states.values()) > 20_000
-            assert attacked.stored_memory - before < limit / 4
+            assert attacked.stored_memory - before < LIMIT / 4
             ops = (ack(1, UNKNOWN), init(UNKNOWN + 1, E), compact_ack(1, E), fail(1))
             assert await attacked.call.states(*ops) == ["store_full", "store_full", "pending", "failed"]
+
+
+def reset(number: int) -> Operation:
+    return ResetTimeout(root_id=1 + number % MOST_ACKERS)
+
+
+def refused_ack(number: int) -> Operation:
+    return Ack(root_id=UNKNOWN + number, ack_val=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(reset, id="of which nothing is refused"), pytest.param(refused_ack, id="of which all is refused")],
+)
+async def test_idempotency_keys_of_one_topology_take_no_memory_from_the_others(
+    tmp_path: Path, keys_file: Path, make: Callable[[int], Operation]
+) -> None:
+    """They take a quarter of what Redis may use, at most; beyond it requests with a new key are refused."""
+    options = ("--keys-file", str(keys_file), "--max-early", str(MOST_ACKERS))
+    with staged(tmp_path, *options) as (url, member):
+        async with (
+            httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(ADMIN)) as operator,
+            httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(BOLT)) as bolt,
+        ):
+            attacked, other = Stage(Caller(operator, "flood"), member), Caller(operator, "other")
+            await attacked.call.put(ackers=MOST_ACKERS, message_timeout_ms=WEEK_MS)
+            await other.put()
+            inits = [init(root, E) for root in range(1, MOST_ACKERS + 1)]
+            assert await attacked.call.states(*inits) == ["pending"] * MOST_ACKERS
+            await limit_memory(member, operator)
+
+            async def asked(operations: list[Operation], key: str | None) -> list[str]:
+                keyed = {} if key is None else {routes.IDEMPOTENCY_KEY: key}
+                headers = {"Content-Type": CONTENT_TYPE} | keyed
+                body = encode_packed(operations)
+                answer = await bolt.post(routes.operation("flood", "batch"), content=body, headers=headers)
+                return list(answer.json()["results"])
+
+            before, first = attacked.stored_memory, await asked([make(number) for number in range(MOST_ACKERS)], "0")
+            for attempt in range(1, 900):
+                numbers = range(attempt * MOST_ACKERS, (attempt + 1) * MOST_ACKERS)  # one in each shard
+                await asked([make(number) for number in numbers], str(attempt))
+                if attempt % 30 == 0:
+                    root = next(_NUMBERS)
+                    assert await other.states(init(root, E), ack(root, E), key=f"other-{root}") == ["pending", "acked"]
+            assert LIMIT / 16 < attacked.stored_memory - before < LIMIT / 4
+            resets = [reset(number) for number in range(MOST_ACKERS)]
+            assert await asked(resets, "new") == ["store_full"] * MOST_ACKERS
+            assert await asked(resets, None) == ["pending"] * MOST_ACKERS
+            assert set(first) == {"pending" if make is reset else "early"}
+            assert await asked([make(number) for number in range(MOST_ACKERS)], "0") == first
+            assert await attacked.call.state(init(UNKNOWN + 1, E)) == "store_full"
 
 
 @pytest.mark.parametrize("form", ["packed", "JSON"])
