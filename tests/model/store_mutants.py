@@ -623,7 +623,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("what a call remembers counts at once", ", known.bytes + bytes + further", ", known.bytes", KEPT + "test_a_full_store_remembers_fewer_edges_and_lets_pending_roots_end"),
     ("what a slice takes is forgotten with the last of it", None, "", KEPT + "test_a_slice_that_ended_counts_nothing_though_the_other_goes_on"),
     ("what is left of a sum is there only while the key is as this process wrote it", "is_same and ", "known and ", KEPT + "test_what_was_written_ahead_is_lost_if_another_process_wrote_the_key"),
-    ("what is left of a sum is there only while the key is as this process wrote it", "sums[at + 1] > 0 and ", "", KEPT + "test_what_was_written_ahead_is_forgotten_with_its_slice"),
+    ("what is left of a sum is there only while the key is as this process wrote it", "stop > 0 and ", "", KEPT + "test_what_was_written_ahead_is_forgotten_with_its_slice"),
     ("the sums are read anew if another process wrote them, or one of them ended", " or known.written ~= call.remembered", "", KEPT + "test_what_was_written_ahead_is_lost_if_another_process_wrote_the_key"),
     ("the sums are read anew if another process wrote them, or one of them ended", " or call.now > known.first_end", "", KEPT + "test_a_slice_that_ended_counts_nothing_though_the_other_goes_on"),
     ("what was written ahead is used up first", None, "", KEPT + "test_a_sum_is_written_ahead_and_never_too_low"),

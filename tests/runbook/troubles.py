@@ -247,6 +247,22 @@ def early_roots_fill(folder: Path) -> Iterator[Scene]:
         yield Scene(acker=acker)
 
 
+@contextmanager
+def remembered_edges_fill(folder: Path) -> Iterator[Scene]:
+    """A program acks ever new edges of one order."""
+    with _serving(folder, "--remembered-max-bytes", "1048576") as acker:
+        acker.http.put("/v1/topologies/orders", json={"ackers": 1, "dedupe_window_ms": 600_000})
+        acks = [
+            {"op": "ack", "root_id": f"{1:016x}", "ack_val": f"{edge:016x}", "edge_id": f"{edge:016x}"}
+            for edge in range(1, 20_001)
+        ]
+        root = {"root_id": f"{1:016x}", "spout_task": "shop", "ack_val": f"{1 << 60:016x}"}
+        acker.http.post("/v1/topologies/orders/init", json=root).raise_for_status()
+        for first in range(0, len(acks), 5_000):
+            acker.http.post("/v1/topologies/orders/batch", json={"ops": acks[first : first + 5_000]}).raise_for_status()
+        yield Scene(acker=acker)
+
+
 TROUBLES: dict[str, Stage] = {
     "nothing-ends": nothing_ends,
     "roots-time-out": roots_time_out,
@@ -254,6 +270,7 @@ TROUBLES: dict[str, Stage] = {
     "one-message-is-missing": one_message_is_missing,
     "store-full": store_full,
     "early-roots-fill": early_roots_fill,
+    "remembered-edges-fill": remembered_edges_fill,
     "redis-away": redis_away,
     "mailbox-grows": mailbox_grows,
     "webhook-not-delivered": webhook_not_delivered,

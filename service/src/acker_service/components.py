@@ -14,7 +14,7 @@ from acker_service.mailboxes.dead_letters import DeadLetters
 from acker_service.mailboxes.follower import MailboxFollowers, ReadCoalescer
 from acker_service.mailboxes.notifier import MailboxNotifier
 from acker_service.mailboxes.reading import MailboxReader
-from acker_service.metrics.instruments import EARLY, EARLY_BYTES, MAILBOX, SPOUTS
+from acker_service.metrics.instruments import EARLY, EARLY_BYTES, MAILBOX, REMEMBERED_BYTES, SPOUTS
 from acker_service.metrics.metrics import Metrics
 from acker_service.monitoring.ages import AgeReader
 from acker_service.monitoring.audit import AuditTrail
@@ -128,6 +128,7 @@ class Components:
         for name, limit in ((MAILBOX, mailbox_max), (SPOUTS, max_spouts), (EARLY, max_early)):
             self.metrics.http.limits[name].set(limit)
         self.metrics.http.limits[EARLY_BYTES].set_function(lambda: self.backpressure.early_max_bytes)
+        self.metrics.http.limits[REMEMBERED_BYTES].set_function(lambda: self.backpressure.remembered_max_bytes)
         self.audit = AuditTrail(self.redis, self.metrics.audit)
         self.recorder = HistoryRecorder(self.redis, TotalsReader(self.redis, self.registry))
         self.history = HistoryReader(self.redis, self.registry, self.stats)

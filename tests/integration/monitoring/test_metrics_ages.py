@@ -97,7 +97,13 @@ async def test_timeouts_and_releases_move_their_delays(call: Caller, parts: Comp
 
 async def test_limits_are_shown_beside_their_usage(valkey_url: str, parts: Components, stopping: asyncio.Event) -> None:
     limited = Components(
-        valkey_url, window_ms=600_000, mailbox_max=11, max_spouts=12, max_early=13, early_max_bytes=99_000
+        valkey_url,
+        window_ms=600_000,
+        mailbox_max=11,
+        max_spouts=12,
+        max_early=13,
+        early_max_bytes=99_000,
+        remembered_max_bytes=2_000_000,
     )
     settings = Settings(max_in_flight=14, max_waiting=15, max_in_flight_bytes=8_388_608)
     transport = httpx.ASGITransport(app=make_app(limited, settings, stopping))
@@ -106,7 +112,7 @@ async def test_limits_are_shown_beside_their_usage(valkey_url: str, parts: Compo
         store_bytes = (await scrape(http)).value("acker_limit", limit="store_bytes")
     await limited.close()
     own = {"mailbox": 11, "spouts": 12, "early": 13, "early_bytes": 99_000, "in_flight": 14, "waiting": 15}
-    own |= {"body_bytes": 8_388_608}
+    own |= {"body_bytes": 8_388_608, "remembered_bytes": 2_000_000}
     assert {name: rows[name,] for name in own} == own
     assert store_bytes is not None
 

@@ -204,7 +204,8 @@ async def test_without_redis_a_key_is_checked_and_the_status_answered(tmp_path: 
     shown = answer.json()
     assert shown["store"] == {"url": "redis://127.0.0.1:1", "up": False, "full": False, "server": None,
                               "used_bytes": None, "max_bytes": None, "early_max_bytes": 67_108_864,
-                              "durability": "relaxed", "ticked": None, "warnings": []}  # fmt: skip
+                              "remembered_max_bytes": 1_073_741_824, "durability": "relaxed", "ticked": None,
+                              "warnings": []}  # fmt: skip
     assert [process["role"] for process in shown["processes"]] == ["api"]
     assert abs(shown["now_ms"] - time.time() * 1_000) < 60_000
     assert "hunter2" not in answer.text

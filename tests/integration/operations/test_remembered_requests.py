@@ -214,6 +214,8 @@ async def test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_i
 
 
 SHARDS = 3
+SET_BYTES = 224
+"""What a set takes with its first edge or request (lua/remembered.lua)."""
 
 
 @pytest.fixture
@@ -250,6 +252,18 @@ async def test_each_shard_remembers_up_to_its_part(smalls: tuple[Caller, Caller]
         *["pending"] * 3,
         *["acked"] * 3,
     ]
+
+
+async def test_what_a_topology_remembers_is_shown_beside_its_bound(smalls: tuple[Caller, Caller]) -> None:
+    call, other = smalls
+    await call.states(*(init(root, E, F) for root in range(1, 4)), *(ack(root, E) for root in range(1, 4)))
+    await other.states(*(reset_timeout(root) for root in range(1, 3)), key="k")
+    shown = (await call.http.get("/metrics")).text
+    assert f'acker_remembered_bytes{{topology="small"}} {3 * SET_BYTES}.0' in shown
+    assert f'acker_remembered_bytes{{topology="other"}} {2 * SET_BYTES}.0' in shown
+    assert f'acker_limit{{limit="remembered_bytes"}} {SHARDS * 600}.0' in shown
+    assert (await call.show())["remembered_bytes"] == 3 * SET_BYTES
+    assert (await call.http.get("/v1/status")).json()["store"]["remembered_max_bytes"] == SHARDS * 600
 
 
 async def test_each_shard_remembers_up_to_its_part_of_what_it_may_in_a_full_store(

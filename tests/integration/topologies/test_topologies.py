@@ -50,7 +50,7 @@ async def test_a_topology_is_made_with_201_and_defaults(api: httpx.AsyncClient) 
     answer = await api.put(NEW, json={})
     assert answer.status_code == 201
     nothing = {"acked": 0, "failed": 0, "timed_out": 0, "dropped": 0, "unbalanced": 0}
-    counts = {"pending": 0, "unread": 0, "early_bytes": 0, "counts": nothing}
+    counts = {"pending": 0, "unread": 0, "early_bytes": 0, "remembered_bytes": 0, "counts": nothing}
     assert answer.json() == {"topology": "new", "idempotency_window_ms": 600_000} | DEFAULTS | counts
 
 

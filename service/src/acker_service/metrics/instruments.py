@@ -27,12 +27,13 @@ MAILBOX: Final = "mailbox"
 SPOUTS: Final = "spouts"
 EARLY: Final = "early"
 EARLY_BYTES: Final = "early_bytes"
+REMEMBERED_BYTES: Final = "remembered_bytes"
 STORE_BYTES: Final = "store_bytes"
 
 HANDSHAKE: Final = "tls"
 """The code of a handshake that failed, among the refused heads."""
 
-LIMITS_OF_A_TOPOLOGY = frozenset({MAILBOX, SPOUTS, EARLY, EARLY_BYTES})
+LIMITS_OF_A_TOPOLOGY = frozenset({MAILBOX, SPOUTS, EARLY, EARLY_BYTES, REMEMBERED_BYTES})
 """Limits that all processes share; the others are of one process, and those of several processes add up."""
 
 M = TypeVar("M", bound=MetricWrapperBase)

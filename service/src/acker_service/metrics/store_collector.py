@@ -57,8 +57,9 @@ class TopologyAges:
 class TopologyStats:
     """Statistics of a topology over all replicas, since it was created.
 
-    ``early`` are roots without their init yet, ``early_bytes`` what they take, ``totals`` by name, ``deliveries`` by
-    what became of the completions, ``failures`` by outcome and component, ``latencies`` by outcome; ``fullest_mailbox``
+    ``early`` are roots without their init yet, ``early_bytes`` what they take, ``remembered_bytes`` what acked edges
+    and requests take that are remembered, ``totals`` by name, ``deliveries`` by what became of the completions,
+    ``failures`` by outcome and component, ``latencies`` by outcome; ``fullest_mailbox``
     is the number of completions and dead letters of the spout task that has most.
     """
 
@@ -71,6 +72,7 @@ class TopologyStats:
     ages: TopologyAges | None = None
     early: int = 0
     early_bytes: int = 0
+    remembered_bytes: int = 0
     fullest_mailbox: int = 0
     failures: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
@@ -120,17 +122,21 @@ def _remaining(stats: StoreStats) -> Iterator[Metric]:
         "Bytes that roots take whose init has not come yet: acks and fails of unknown roots are refused at the limit."
     )
     early_bytes = GaugeMetricFamily("acker_roots_early_bytes", taken, labels=["topology"])
+    known = "Bytes that acked edges and requests take that are remembered: more of them are refused at the limit."
+    remembered = GaugeMetricFamily("acker_remembered_bytes", known, labels=["topology"])
     unread = GaugeMetricFamily("acker_completions_unread", "Completions not yet released.", labels=["topology"])
     dead = GaugeMetricFamily("acker_dead_letters", "Completions that could not be delivered.", labels=["topology"])
     for name, topology in stats.topologies.items():
         pending.add_metric([name], topology.pending)
         early.add_metric([name], topology.early)
         early_bytes.add_metric([name], topology.early_bytes)
+        remembered.add_metric([name], topology.remembered_bytes)
         unread.add_metric([name], topology.unread)
         dead.add_metric([name], topology.dead_letters)
     yield pending
     yield early
     yield early_bytes
+    yield remembered
     yield unread
     yield dead
 

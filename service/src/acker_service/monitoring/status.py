@@ -29,8 +29,9 @@ class StoreStatus:
     """How Redis is; what only Redis knows is None while it does not answer.
 
     ``full`` is whether this process refuses new roots, ``used_bytes`` that of the fullest server, ``max_bytes`` its
-    limit (None: no limit), ``early_max_bytes`` what the early roots of each topology may take, ``ticked`` whether a
-    worker ended overdue roots in the last ten seconds.
+    limit (None: no limit), ``early_max_bytes`` what the early roots of each topology may take, ``remembered_max_bytes``
+    what its remembered edges and requests may take, ``ticked`` whether a worker ended overdue roots in the last ten
+    seconds.
     """
 
     url: str
@@ -40,6 +41,7 @@ class StoreStatus:
     used_bytes: int | None = None
     max_bytes: int | None = None
     early_max_bytes: int
+    remembered_max_bytes: int
     durability: str
     ticked: bool | None = None
     warnings: list[str] = field(default_factory=list)
@@ -76,6 +78,7 @@ class StatusReader:
             url=without_login(self._redis.url),
             full=self._backpressure.is_store_full,
             early_max_bytes=self._backpressure.early_max_bytes,
+            remembered_max_bytes=self._backpressure.remembered_max_bytes,
             durability=self._durability,
             **facts,
         )

@@ -27,8 +27,9 @@ OTHER_COMPONENTS = "other"
 class SpoutCounts:
     """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was created.
 
-    ``early`` are roots whose init has not come yet, ``early_bytes`` what they take, ``dropped`` those whose init did
-    not come in time, ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count
+    ``early`` are roots whose init has not come yet, ``early_bytes`` what they take, ``remembered_bytes`` what acked
+    edges and requests take that are remembered, ``dropped`` early roots whose init did not come in time,
+    ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count
     completions by result, ``failures`` by outcome and component, ``latencies`` are complete latencies by outcome,
     ``ages`` is what is oldest, where that was read.
     """
@@ -42,6 +43,7 @@ class SpoutCounts:
     ages: TopologyAges | None = None
     early: int = 0
     early_bytes: int = 0
+    remembered_bytes: int = 0
     failures: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
@@ -72,6 +74,7 @@ class SpoutCounts:
             fullest_mailbox=max((self.unread + self.dead).values(), default=0),
             early=self.early,
             early_bytes=self.early_bytes,
+            remembered_bytes=self.remembered_bytes,
             failures=self.failures,
         )
 
@@ -135,6 +138,7 @@ class StatsReader:
             latencies=latencies,
             early=fields["early"],
             early_bytes=fields["early_bytes"],
+            remembered_bytes=fields["remembered_bytes"],
             failures=failures_by_component([shard.failures for shard in shards]),
         )
 

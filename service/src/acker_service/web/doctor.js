@@ -12,6 +12,7 @@ const LONG_UNREAD_MS = 60 * MINUTE_MS;
 const NEARLY_FULL = 0.8;
 const FILLS = 0.75;
 const SHORTENS = 0.5;
+const REFUSES_INITS = 0.9;
 const SLOWER_THAN_P99 = 10;
 const [TIMED_OUT_SHARE, FAILED_SHARE, MOST] = [0.05, 0.2, 0.5];
 const ACKED_TOO_OFTEN = "a tuple was acked more often than sent"; // how the reason of such a timeout begins
@@ -154,6 +155,18 @@ function* earlyRootsFill(seen) {
   }
 }
 
+function* rememberedEdgesFill(seen) {
+  const most = part(seen, "store").remembered_max_bytes || 0;
+  for (const { topology, remembered_bytes: taken } of seen.topologies || []) {
+    if (!most || !(taken > FILLS * most)) continue;
+    const isFull = taken > REFUSES_INITS * most;
+    const effect = isFull ? "inits are refused with store_full" : "from 90 % on inits are refused";
+    yield finding("remembered-edges-fill", isFull ? "trouble" : "warning",
+      `what ${topology} remembers of acked edges and requests takes ${Math.floor((100 * taken) / most)} % of what it may: ${effect}`,
+      "shorten its dedupe window or ACKER_IDEMPOTENCY_WINDOW_MS, or find the program that acks ever new edges", { topology });
+  }
+}
+
 function* redisAway(seen) {
   const store = part(seen, "store");
   if (store.up === false) {
@@ -277,8 +290,8 @@ function* keys(seen) {
   }
 }
 
-const RULES = [nothingEnds, rootsTimeOut, rootsFail, oneMessageIsMissing, storeFull, earlyRootsFill, redisAway,
-  mailboxGrows, webhookNotDelivered, overloaded, timeStandsStill, keys];
+const RULES = [nothingEnds, rootsTimeOut, rootsFail, oneMessageIsMissing, storeFull, earlyRootsFill, rememberedEdgesFill,
+  redisAway, mailboxGrows, webhookNotDelivered, overloaded, timeStandsStill, keys];
 
 // Find what is wrong: trouble first, else in the order of the runbook.
 export function judge(seen) {

@@ -85,6 +85,7 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
         ),
         early=11,
         early_bytes=13,
+        remembered_bytes=14,
         fullest_mailbox=12,
         failures={("failed", "price"): 2, ("timed_out", ""): 1},
     )
@@ -97,6 +98,7 @@ def test_a_topology_shows_its_statistics_under_its_name() -> None:
             ("acker_roots_pending", "orders"): 6,
             ("acker_roots_early", "orders"): 11,
             ("acker_roots_early_bytes", "orders"): 13,
+            ("acker_remembered_bytes", "orders"): 14,
             ("acker_completions_unread", "orders"): 7,
             ("acker_dead_letters", "orders"): 8,
             ("acker_completions_total", "orders", "acked"): 3,

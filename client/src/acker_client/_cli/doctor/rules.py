@@ -14,6 +14,7 @@ from acker_client._cli.doctor.service_rules import (
     keys,
     overloaded,
     redis_away,
+    remembered_edges_fill,
     store_full,
     time_stands_still,
 )
@@ -25,6 +26,7 @@ RULES: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     one_message_is_missing,
     store_full,
     early_roots_fill,
+    remembered_edges_fill,
     redis_away,
     mailbox_grows,
     webhook_not_delivered,

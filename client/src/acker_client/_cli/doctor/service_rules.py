@@ -9,6 +9,9 @@ FILLS = 0.75
 SHORTENS = 0.5
 """The share of what early roots may take from which on reasons of their failures are cut."""
 
+REFUSES_INITS = 0.9
+"""The share of what a topology may remember from which on it takes no inits."""
+
 
 def store_full(seen: Evidence) -> Iterator[Finding]:
     """Find a store that refuses new roots, or soon will."""
@@ -46,6 +49,25 @@ def early_roots_fill(seen: Evidence) -> Iterator[Finding]:
             what=f"roots of {topology['topology']} without their init take {100 * taken // most} % "
             f"of what they may: {effect}",
             do="find the program that acks or fails roots which no spout emitted, and take its key away",
+            topology=topology["topology"],
+        )
+
+
+def remembered_edges_fill(seen: Evidence) -> Iterator[Finding]:
+    """Find topologies that remember most of the acked edges and requests that they may."""
+    most = seen.part("store").get("remembered_max_bytes") or 0
+    for topology in seen.topologies:
+        taken = topology.get("remembered_bytes") or 0
+        if not most or taken <= FILLS * most:
+            continue
+        is_full = taken > REFUSES_INITS * most
+        effect = "inits are refused with store_full" if is_full else "from 90 % on inits are refused"
+        yield Finding(
+            rule="remembered-edges-fill",
+            level="trouble" if is_full else "warning",
+            what=f"what {topology['topology']} remembers of acked edges and requests takes {100 * taken // most} % "
+            f"of what it may: {effect}",
+            do="shorten its dedupe window or ACKER_IDEMPOTENCY_WINDOW_MS, or find the program that acks ever new edges",
             topology=topology["topology"],
         )
 

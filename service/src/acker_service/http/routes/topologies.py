@@ -112,5 +112,6 @@ def show_topology(topology: Topology, counts: SpoutCounts) -> dict[str, Any]:
         "pending": sum(counts.pending.values()),
         "unread": sum(counts.unread.values()),
         "early_bytes": counts.early_bytes,
+        "remembered_bytes": counts.remembered_bytes,
         "counts": counts.totals,
     }

@@ -15,6 +15,7 @@
 ]]
 
 local remember_edge, remember_request, has_room_for_edge, has_room_for_requests, has_room_for_roots, write_remembered
+local read_remembered
 
 do
   local SUMS, FIELDS = '>I6I6BI6I6BI6I6BI6I6BI6', 3
@@ -45,19 +46,26 @@ do
     return known
   end
 
+  -- Returns the sums that a key held, and the bytes of all of them.
+  local function unpack_sums(packed, now)
+    local sums, bytes = { struct.unpack(SUMS, packed or NO_SUMS) }, 0
+    for at = 1, LAST * FIELDS + 1, FIELDS do
+      -- rule: what a slice takes is forgotten with the last of it
+      if sums[at + 1] < now then sums[at], sums[at + 1], sums[at + 2] = 0, 0, 0 end
+      bytes = bytes + sums[at]
+    end
+    return sums, bytes
+  end
+
   -- Reads the sums from what their key held. Of those that this process wrote last, what is left ahead stays.
   local function read_sums(call, known)
-    local is_same = known and known.written == call.remembered
-    local sums, bytes = { struct.unpack(SUMS, call.remembered or NO_SUMS) }, 0
-    local first_end, ahead = math.huge, {}
+    local is_same, first_end, ahead = known and known.written == call.remembered, math.huge, {}
+    local sums, bytes = unpack_sums(call.remembered, call.now)
     for number = 0, LAST do
-      local at = number * FIELDS + 1
-      -- rule: what a slice takes is forgotten with the last of it
-      if sums[at + 1] < call.now then sums[at], sums[at + 1], sums[at + 2] = 0, 0, 0 end
-      if sums[at + 1] > 0 then first_end = math.min(first_end, sums[at + 1]) end
+      local stop = sums[number * FIELDS + 2]
+      if stop > 0 then first_end = math.min(first_end, stop) end
       -- rule: what is left of a sum is there only while the key is as this process wrote it
-      ahead[number] = is_same and sums[at + 1] > 0 and known.ahead[number] or 0
-      bytes = bytes + sums[at]
+      ahead[number] = is_same and stop > 0 and known.ahead[number] or 0
     end
     return { written = call.remembered, sums = sums, ahead = ahead, bytes = bytes, first_end = first_end }
   end
@@ -186,6 +194,12 @@ do
     end
     -- rule: what was refused is forgotten with its request
     if refused or is_moved and numbers > 1 then redis.call('PEXPIREAT', bits, redis.call('PEXPIRETIME', hashes)) end
+  end
+
+  -- Reads the bytes that all take that is remembered.
+  function read_remembered(base)
+    local _, bytes = unpack_sums(redis.call('GET', base .. 'remembered'), clock())
+    return bytes
   end
 
   -- Writes what a call remembered more.

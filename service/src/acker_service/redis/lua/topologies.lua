@@ -132,11 +132,13 @@ do
   end
 
   -- Input: KEYS[1] shard; ARGV[1] stamp. Output: {'ok', pending, unread and dead letters, each by spout index, counts
-  -- and the number of early roots and what they take, by name, the fields of the hash `failed` (failures.lua)}
+  -- and the number of early roots and what they take, and what is remembered, by name, the fields of the hash `failed`
+  -- (failures.lua)}
   local function read_counts(_, base)
     local counts = redis.call('HGETALL', base .. 'counts')
     local n, early, early_bytes = #counts, read_early(base)
     counts[n + 1], counts[n + 2], counts[n + 3], counts[n + 4] = 'early', early, 'early_bytes', early_bytes
+    counts[n + 5], counts[n + 6] = 'remembered_bytes', read_remembered(base)
     -- rule: pending and unread completions are counted in one call
     return { 'ok', redis.call('HGETALL', base .. 'pending'), redis.call('HGETALL', base .. 'unread'),
       redis.call('HGETALL', base .. 'dead'), counts, redis.call('HGETALL', base .. 'failed') }
