@@ -126,7 +126,7 @@ def test_an_edge_that_was_refused_counts_once_when_there_is_room_again(
 
 def test_what_a_slice_takes_is_forgotten_with_it(make: Callable[..., DrivenStore]) -> None:
     """Also what was counted for roots that have ended, or were dropped."""
-    store = make(DEDUPES, remembered_max_bytes=EXACT)
+    store = make(DEDUPES, remembered_max_bytes=60_000)
     states(store, init(1), *edges(1, range(1, 11)), key="k")
     states(store, *edges(2, range(1, 11)))
     first = counted(store, "edges")

@@ -12,7 +12,7 @@ do
   -- rule: roots begin up to nine tenths of what may be remembered, so that those that are pending can end
   local ROOTS_RATIO = 0.9
   -- A sum of what is remembered is written ahead by this part of what may be, and by so many bytes at most.
-  local AHEAD_PART, MOST_AHEAD = 16384, 16384
+  local AHEAD_PART, MOST_AHEAD = 4096, 16384
   local MOST_LIMITS = 1024
   local limits_by_packed, known_limits = {}, 0
 
