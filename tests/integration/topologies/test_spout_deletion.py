@@ -97,6 +97,7 @@ async def plant_all(orders: Caller, parts: Components) -> list[str]:
         await at(parts, "DEL", begin + name)
         await at(parts, "HSET", begin + name, 0, 0)
     await at(parts, "SET", begin + "early", 1)
+    await at(parts, "SET", begin + "remembered", bytes(58))
     assert await at(parts, "EXISTS", begin + "due")
     return [begin + name for name in edges]
 
