@@ -151,6 +151,8 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("what lies beside a record goes with it", "root.message_id_is_long or root.has_traceparent or root.failed and (not root.was_pending or root.tally)", "false", LIFETIMES + "test_what_lies_beside_a_record_goes_with_it"),
     ("what lies beside a record goes with it", " or root.tally", "", LIFETIMES + "test_the_failure_of_a_root_that_waited_for_all_of_its_edges_goes_with_it"),
     ("a trace tells the fail of an edge apart", None, "", EXPLAIN + "test_an_edge_that_failed_is_failed_while_others_are_open"),
+    ("a fail that ended no edge is noted as a plain one", None, "", EXPLAIN + "test_a_fail_that_only_marked_an_early_root_is_no_end_of_its_edge"),
+    ("a fail that is refused is noted where it marked its root", None, "", EXPLAIN + "test_a_fail_that_is_refused_is_noted_once_as_it_marked_an_early_root"),
     # requests
     ("an init of an unknown root needs its spout task, but not in a repeat or where no root may begin", "(replayed or call.store_full or not has_room_for_roots(call)) and '.' or '?'", "'.'", REMEMBERED + "test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_its_spout_task"),
     ("an init of an unknown root needs its spout task, but not in a repeat or where no root may begin", "replayed or ", "", REFUSALS + "test_a_repeated_request_does_not_make_its_spout_task_again_after_the_retention"),

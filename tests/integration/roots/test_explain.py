@@ -12,7 +12,7 @@ from acker_protocol.ids import format_id
 from acker_protocol.tracing import is_sampled
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.redis.functions.traces import TraceLimits
+from acker_service.redis.functions.traces import EntryKind, TraceLimits, read_trace
 from acker_service.settings import Settings
 
 from tests.support.caller import Caller, Document, ack, compact_ack, compact_init, fail, init, reset_timeout
@@ -22,6 +22,8 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.anyio
 
 R = 0xA1
+BY_HAND = 0xA10000
+"""An id that is traced before its init."""
 MAX_BYTES = 20_000
 TTL_MS = 600_000
 STEP, ROOT_COST = 256, 500
@@ -153,6 +155,47 @@ async def test_a_request_that_is_sent_again_is_noted_once(call: Caller) -> None:
     await call.post(ack(R, 1), key="b")
     await call.post(ack(R, 1), key="b")
     assert await edges(call) == {1: (None, "orders", "acked"), 2: (None, "orders", "open")}
+
+
+async def entries(parts: Components, root: int) -> list[tuple[EntryKind, int]]:
+    """Return what the trace of a root has: the kinds of its entries, and what they XORed in."""
+    topology = await parts.registry.get("default")
+    layout = topology.layout
+    read = read_trace(settings=topology.settings, bucket=layout.bucket_of(root), root_id=root)
+    _, reply = await parts.shards.call(topology, layout.shard_of(root), read)
+    return [(entry.kind, entry.ack_val) for entry in reply.entries]
+
+
+async def test_a_fail_that_only_marked_an_early_root_is_no_end_of_its_edge(call: Caller, parts: Components) -> None:
+    await call.put(dedupe_window_ms=600_000)
+    failed = fail(BY_HAND, edge_id=format_id(1), reason="no", component="split")
+    states = await call.states(ack(BY_HAND, 1, 3), failed, init(BY_HAND, 1, 2, trace=True, end_on="all_ended"))
+    assert states == ["early", "early", "pending"]
+    assert await entries(parts, BY_HAND) == [(EntryKind.ACK, 1 ^ 3), (EntryKind.FAIL, 0), (EntryKind.INIT, 1 ^ 2)]
+    shown = await tree(call, BY_HAND)
+    assert (shown["truncated"], shown["outstanding"]) == (False, 2)
+    assert await edges(call, BY_HAND) == {
+        1: (None, "orders", "acked"),
+        2: (None, "orders", "open"),
+        3: (1, None, "open"),
+    }
+
+
+async def test_a_fail_that_is_refused_is_noted_once_as_it_marked_an_early_root(
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no room to remember its edge, which stays open."""
+    await call.put(dedupe_window_ms=600_000)
+    await call.post(ack(BY_HAND, 1, 3))
+    monkeypatch.setattr(parts.backpressure, "_divide", lambda *_, **__: None)
+    monkeypatch.setattr(parts.backpressure, "remembered_max_bytes", 0)
+    failed = fail(BY_HAND, edge_id=format_id(3), reason="no", component="split")
+    assert await call.states(failed, failed) == ["store_full"] * 2
+    monkeypatch.undo()
+    await call.post(init(BY_HAND, 1, trace=True, end_on="all_ended"))
+    assert await entries(parts, BY_HAND) == [(EntryKind.ACK, 1 ^ 3), (EntryKind.FAIL, 0), (EntryKind.INIT, 1)]
+    assert await edges(call, BY_HAND) == {1: (None, "orders", "acked"), 3: (1, None, "open")}
+    assert not (await tree(call, BY_HAND))["truncated"]
 
 
 async def test_a_trace_that_began_after_acks_says_that_they_are_missing(call: Caller) -> None:

@@ -111,8 +111,13 @@ do
       -- rule: a failed edge counts, whatever its value
       root.tally.failures = math.min(root.tally.failures + 1, MAX_FAILURES)
       end_edge(call, root, op)
+    else
+      -- rule: a fail that ended no edge is noted as a plain one
+      op.form = nil
     end
     local state = resolve(call, root)
+    -- rule: a fail that is refused is noted where it marked its root
+    if code == 's' and root.traced then note_operation(call, root, op, FAIL, state) end
     -- rule: a fail whose edge there is no room to remember is refused, though it marked its root
     return code == 's' and code or state
   end
