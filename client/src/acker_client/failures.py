@@ -19,7 +19,8 @@ class Failure:
     """A root that failed or timed out, ``at`` in Unix seconds; the service lists it for a day.
 
     ``component`` is the one that failed the root; of a timeout the one that acked last, if that is known.
-    ``spout_task`` is None if it was deleted.
+    ``spout_task`` is None if it was deleted. ``failures`` is the number of edges that failed, of a root that ends when
+    all have ended; None of any other.
     """
 
     root_id: str
@@ -29,6 +30,7 @@ class Failure:
     reason: str | None
     component: str | None
     at: float
+    failures: int | None = None
 
 
 def list_failures(session: "RetrySession", limit: int, **chosen: Any) -> "Flow[tuple[Failure, ...]]":
@@ -112,4 +114,5 @@ def _failure(found: dict[str, Any]) -> Failure:
         reason=found["reason"],
         component=found["component"],
         at=found["at_ms"] / 1000,
+        failures=found.get("failures"),
     )

@@ -67,8 +67,8 @@ def root_rows(found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def failure_rows(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Lay out failures."""
-    names = ("root_id", "outcome", "spout_task", "message_id", "component", "reason")
-    rows = ((clock_time(one["at_ms"]), *(one[each] for each in names)) for one in found)
+    names = ("root_id", "outcome", "spout_task", "message_id", "component", "failures", "reason")
+    rows = ((clock_time(one["at_ms"]), *(one.get(each) for each in names)) for one in found)
     return table(("AT", "ROOT", *(each.upper() for each in names[1:])), rows, none="no root failed that fits")
 
 

@@ -58,7 +58,8 @@ def _dead_letters_parser(verb: str, description: str | None) -> ServiceParser:
 def completion_rows(found: Sequence[Mapping[str, Any]], *, dead: bool = False) -> list[str]:
     """Lay out completions, or dead letters."""
     more = ("attempts", "error") if dead else ()
-    columns = ("AT", "ROOT", "OUTCOME", "MESSAGE_ID", "TOOK", "COMPONENT", "REASON", *(each.upper() for each in more))
+    names = ("AT", "ROOT", "OUTCOME", "MESSAGE_ID", "TOOK", "COMPONENT", "FAILURES", "REASON")
+    columns = (*names, *(each.upper() for each in more))
     rows = (
         (
             clock_time(one["at_ms"]),
@@ -67,6 +68,7 @@ def completion_rows(found: Sequence[Mapping[str, Any]], *, dead: bool = False) -
             one["message_id"],
             span(one["complete_latency_ms"]),
             one["component"] or one.get("last_component"),
+            one.get("failures"),
             one["reason"],
             *(one[each] for each in more),
         )
