@@ -2,10 +2,12 @@
 
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from acker_client import propagate
 from acker_client.integrations.faststream import AckerMiddleware
-from acker_client.testing import MemoryAcker
+from acker_client.testing import Clock, MemoryAcker
+from acker_client.tuple import AsyncTuple
 from faststream import AckPolicy
 from faststream.exceptions import AckMessage
 from faststream.message import AckStatus, StreamMessage
@@ -76,4 +78,37 @@ async def test_a_message_is_skipped_once_the_roots_of_all_that_it_holds_have_end
             assert message.committed is AckStatus.ACKED
         assert (bool(processed), acker.stats().skipped) == (runs, 0 if runs else roots)
         assert len(memory.writes()) == writes
+    propagate.leave(None)
+
+
+@pytest.mark.anyio
+async def test_a_message_that_is_skipped_is_asked_about_once(monkeypatch):
+    """The answer counts no more when it is looked at, and another question would fail."""
+    time = Clock()
+    memory = MemoryAcker(dedupe_window=600, clock=time)
+    subscriber = SimpleNamespace(ack_policy=AckPolicy.MANUAL, specification=SimpleNamespace(call_name="Measure"))
+    context = SimpleNamespace(get_local=lambda _: subscriber)
+    ask = AsyncTuple.is_wanted
+
+    async def ask_slowly(tup):
+        answer = await ask(tup)
+        time.advance(1.1)
+        memory.faults.append(httpx.ConnectError("refused"))
+        return answer
+
+    monkeypatch.setattr(AsyncTuple, "is_wanted", ask_slowly)
+    with memory.acker(linger=0) as elsewhere:
+        with elsewhere.spout("orders").emit("42") as root:
+            headers = root.headers("0")
+            other = root.headers("1")
+        elsewhere.receive(other, component="other").fail("no such page")
+    async with memory.async_acker(linger=0) as acker:
+        message = Acknowledged(SimpleNamespace(qos=1), b"21.5", headers=headers)
+        middleware = AckerMiddleware(acker, skip_ended=True)(message, context=context)
+        writes = len(memory.writes())
+        with pytest.raises(AckMessage) as raised:
+            await middleware.consume_scope(None, message)
+        memory.faults.clear()
+        await middleware.after_processed(AckMessage, raised.value, None)
+        assert (acker.stats().skipped, len(memory.writes())) == (1, writes)
     propagate.leave(None)

@@ -100,12 +100,16 @@ class Submitter:
         return not (yield from self.ended_roots.have_ended(check_tuple(tup).roots()))
 
     def skip_if_ended(self, tup: "BaseTuple") -> "Flow[bool]":
-        """Close a tuple that is not wanted, without an operation, and count it; False for any other."""
+        """Skip a tuple that is not wanted; False for any other."""
         if (yield from self.is_wanted(tup)):
             return False
+        self.skip(tup)
+        return True
+
+    def skip(self, tup: "BaseTuple") -> None:
+        """Close a tuple without an operation, and count it."""
         tup.close_unsent()
         self.skipped_tuples += 1
-        return True
 
     def resume(self) -> "Spawn | None":
         """Forget the flows of an event loop that has ended, as `Flusher.resume`."""

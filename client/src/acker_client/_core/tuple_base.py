@@ -42,6 +42,9 @@ if TYPE_CHECKING:
         def skip_if_ended(self, tup: "BaseTuple") -> Flow[bool]:
             """Close it if it is not."""
 
+        def skip(self, tup: "BaseTuple") -> None:
+            """Close it and count it, whatever became of its roots."""
+
         def open(self, tup: "BaseTuple") -> Remaining[None]:
             """Begin its block."""
 
@@ -157,6 +160,10 @@ class BaseTuple:
         """
         if name != self.component:
             self._edges = self._make_edges(name)
+
+    def skip(self) -> None:
+        """Close the tuple and count it as skipped, where it is known that its roots have ended: nothing is asked."""
+        self._context.submitter.skip(self)
 
     def require_keys(self, reason: str) -> None:
         """Refuse children without a key from now on."""

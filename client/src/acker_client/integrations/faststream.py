@@ -172,7 +172,7 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
         if any(await asyncio.gather(*(tup.is_wanted() for tup in self._tuples))):
             return
         for tup in self._tuples:
-            await tup.skip_if_ended()
+            tup.skip()
         if self.context.get_local("handler_").ack_policy is AckPolicy.MANUAL:
             await msg.ack()
         raise AckMessage
