@@ -707,7 +707,8 @@ def test_a_response_is_read_although_the_request_could_not_be_written(server):
         theirs.shutdown(socket.SHUT_RD)
         with pytest.raises(BrokenPipeError):
             ours.send(b"1")
-        _connections._write(ours, http.write(request))
-        response, reusable = _connections._read(ours, http.read(request))
+        connection, limit = _connections._Connection(ours), _connections._Limit(5.0, together=False)
+        _connections._write(connection, http.write(request), limit)
+        response, reusable = _connections._read(connection, http.read(request), limit)
     assert (response.status, reusable) == (413, False)
     client.close()

@@ -1,5 +1,6 @@
 """Workers ask whether a tuple is still wanted: what the answer is, when it is asked for, and what a failure means."""
 
+import asyncio
 import logging
 import socket
 import threading
@@ -184,6 +185,58 @@ async def test_a_service_that_does_not_answer_keeps_no_task(silent: str) -> None
     acker = AsyncAcker(silent, request_timeout=3_600)
     header = {"Acker-Anchors": f"00 default {format_id(1)}-{format_id(2)}"}
     assert await acker.receive(header, component="count").is_wanted()
+    await acker.close()
+
+
+class Dripping:
+    """A server that begins each answer and never ends it: a byte comes again and again, for a minute at most."""
+
+    def __init__(self, server: socket.socket) -> None:
+        self.url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        self._server = server
+        self._stop = threading.Event()
+        self.was_left = threading.Event()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _serve(self) -> None:
+        connected, _ = self._server.accept()
+        with connected:
+            connected.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            for _ in range(600):
+                if self._stop.wait(0.1):
+                    return
+                try:
+                    connected.sendall(b"x")
+                except OSError:
+                    self.was_left.set()
+                    return
+
+
+@pytest.fixture
+def dripping() -> Iterator[Dripping]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dripping = Dripping(server)
+        yield dripping
+        dripping.stop()
+
+
+def test_a_service_whose_answer_does_not_end_keeps_nobody(dripping: Dripping) -> None:
+    """Each of its bytes comes in time: so the question is bounded as a whole."""
+    acker = Acker(dripping.url, request_timeout=3_600)
+    assert acker.receive({"Acker-Anchors": f"00 default {format_id(1)}-{format_id(2)}"}, component="count").is_wanted()
+    assert dripping.was_left.wait(30)
+    acker.close()
+
+
+@pytest.mark.anyio
+async def test_a_service_whose_answer_does_not_end_keeps_no_task(dripping: Dripping) -> None:
+    acker = AsyncAcker(dripping.url, request_timeout=3_600)
+    header = {"Acker-Anchors": f"00 default {format_id(1)}-{format_id(2)}"}
+    assert await acker.receive(header, component="count").is_wanted()
+    assert await asyncio.to_thread(dripping.was_left.wait, 30)
     await acker.close()
 
 

@@ -31,7 +31,7 @@ class Request:
     """One request. Every attempt sends the same bytes; ``key`` is None where a repeat changes nothing.
 
     ``operations`` are those in ``body``; ``wait_s`` is how long a long poll lets the service wait; ``limit_s`` bounds
-    each step of an attempt where that is shorter than the client's ``request_timeout``.
+    an attempt as a whole, where that is shorter than the client's ``request_timeout``.
     """
 
     method: str

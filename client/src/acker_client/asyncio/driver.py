@@ -111,8 +111,11 @@ class AsyncDriver:
             case effects.RunBlocking(function=function):
                 result = function()
                 return await result if isawaitable(result) else result
-            case request:
+            case request if request.limit_s is None:
                 return await self._sender.send(request)
+            case request:
+                async with asyncio.timeout(request.timeout_s(self._route.timeout_s)):
+                    return await self._sender.send(request)
         return None
 
     def _spawn(self, spawn: effects.Spawn) -> None:

@@ -43,6 +43,25 @@ class _Connection:
         return not self._poll.poll(0)
 
 
+class _Limit:
+    """How long the steps of a request may take: each of them so long, or all together."""
+
+    __slots__ = ("_step_s", "_until")
+
+    def __init__(self, step_s: float, *, together: bool) -> None:
+        self._step_s = step_s
+        self._until = time.monotonic() + step_s if together else None
+
+    def next_s(self) -> float:
+        """Return how long the next step may take. Raises `TimeoutError` if no time is left."""
+        if self._until is None:
+            return self._step_s
+        left_s = self._until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the request took too long")
+        return left_s
+
+
 class Connections:
     """The connections of one client. Every failure is described by the error that httpx raises."""
 
@@ -57,11 +76,11 @@ class Connections:
         """Send a request once. Raises `ClientClosed`."""
         if self._closed:
             raise _transport.closed()
-        timeout_s = self._http.timeout_s(request)
-        if not self._free.acquire(timeout=timeout_s):
+        limit = _Limit(self._http.timeout_s(request), together=request.limit_s is not None)
+        if not self._free.acquire(timeout=limit.next_s()):
             return NoResponse(error=httpx.PoolTimeout("all connections are in use"))
         try:
-            return self._send(request, timeout_s)
+            return self._send(request, limit)
         except httpx.RequestError as error:
             return _transport.no_response(error, self._route)
         finally:
@@ -72,14 +91,13 @@ class Connections:
         self._closed = True
         self._close_idle(keep=0)
 
-    def _send(self, request: "Request", timeout_s: float) -> Response:
+    def _send(self, request: "Request", limit: _Limit) -> Response:
         data = self._http.write(request)
-        connection = self._take() or self._connect(timeout_s)
+        connection = self._take() or self._connect(limit)
         reusable = False
         try:
-            connection.set_timeout(timeout_s)
-            _write(connection.socket, data)
-            response, reusable = _read(connection.socket, self._http.read(request))
+            _write(connection, data, limit)
+            response, reusable = _read(connection, self._http.read(request), limit)
             return response
         finally:
             if reusable:
@@ -113,15 +131,16 @@ class Connections:
         except IndexError:
             return  # another thread has taken the last one
 
-    def _connect(self, timeout_s: float) -> _Connection:
+    def _connect(self, limit: _Limit) -> _Connection:
         http = self._http
         try:
-            connected = socket.create_connection((http.host, http.port), timeout_s)
+            connected = socket.create_connection((http.host, http.port), limit.next_s())
         except OSError as error:
             raise _connect_error(error) from error
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if http.tls is not None:
+                connected.settimeout(limit.next_s())
                 connected = http.tls.wrap_socket(connected, server_hostname=http.host)
         except BaseException as error:
             connected.close()
@@ -131,23 +150,25 @@ class Connections:
         return _Connection(connected)
 
 
-def _write(connected: socket.socket, data: bytes) -> None:
+def _write(connection: _Connection, data: bytes, limit: _Limit) -> None:
     """Write all. Another failure than a timeout is left to the reading: the service may have answered early."""
     try:
         left = memoryview(data)
         while left:
-            left = left[connected.send(left) :]
+            connection.set_timeout(limit.next_s())
+            left = left[connection.socket.send(left) :]
     except TimeoutError as error:
         raise httpx.WriteTimeout(str(error)) from error
     except OSError:
         return
 
 
-def _read(connected: socket.socket, reading: _http.Reading) -> tuple[Response, bool]:
+def _read(connection: _Connection, reading: _http.Reading, limit: _Limit) -> tuple[Response, bool]:
     next(reading)
     try:
         while True:
-            reading.send(connected.recv(_http.READ_SIZE))
+            connection.set_timeout(limit.next_s())
+            reading.send(connection.socket.recv(_http.READ_SIZE))
     except StopIteration as end:
         response: tuple[Response, bool] = end.value
         return response
