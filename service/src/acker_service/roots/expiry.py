@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from acker_protocol.errors import ServiceError
@@ -37,7 +38,7 @@ HEARTBEAT_INTERVAL_S = 3.0
 
 
 NOTED_EVERY_S = 1.0
-"""Seconds between two ticks of an idle shard of a topology with grace: half of what leaves a gap."""
+"""Seconds between two ticks of a shard of a topology with grace that has nothing due: half of what leaves a gap."""
 
 
 class RootExpiry:
@@ -80,7 +81,8 @@ class RootExpiry:
         Leaves out a shard that the topology does not have: it may have been made again since.
         """
         due = deque(shard for shard in shards if shard < len(topology.shards))
-        tasks = [self._expire_slices(topology, due) for _ in range(min(self.calls_at_once, len(due)))]
+        run = _Run(due=due, ticked_at=dict.fromkeys(due, time.monotonic()))
+        tasks = [self._expire_slices(topology, run) for _ in range(min(self.calls_at_once, len(due)))]
         results = await asyncio.gather(*tasks, return_exceptions=True)
         for error in results:
             if isinstance(error, BaseException):
@@ -101,29 +103,47 @@ class RootExpiry:
         size = 1 if self._redis.is_cluster else MAX_SHARDS
         return [functions.topologies.find_due(shards[i : i + size]) for i in range(0, len(shards), size)]
 
-    async def _expire_slices(self, topology: Topology, due: deque[int]) -> int:
+    async def _expire_slices(self, topology: Topology, run: "_Run") -> int:
         """Tick the first shard of the queue; one that has more goes to its end. Return how many roots ended.
 
         So no shard waits until another is done, and the lateness of all is equal.
         """
         ended = 0
-        while due:
-            shard = due.popleft()
-            call = functions.expiry.tick(
-                settings=topology.settings, max_records=RECORDS, grace_ms=topology.config.grace_ms
-            )
-            topology, ticked = await self._shards.call(topology, shard, call)
-            self._metrics.tick_ended[topology.name].inc(ticked.ended)
+        while run.due:
+            shard = run.due.popleft()
+            topology, ticked = await self._tick(topology, shard, run)
             ended += ticked.ended
             for bucket in ticked.overfull_buckets:
-                ended += await self._scan_bucket(topology, shard, bucket)
+                ended += await self._scan_bucket(topology, shard, bucket, run)
             # rule: a shard that has more is ticked again
             if ticked.more:
                 # rule: a shard that has more is ticked last then
-                due.append(shard)
+                run.due.append(shard)
+            ended += await self._tick_late(topology, run)
         return ended
 
-    async def _scan_bucket(self, topology: Topology, shard: int, bucket: int) -> int:
+    async def _tick(self, topology: Topology, shard: int, run: "_Run") -> tuple[Topology, functions.expiry.Ticked]:
+        run.ticked_at[shard] = time.monotonic()
+        call = functions.expiry.tick(settings=topology.settings, max_records=RECORDS, grace_ms=topology.config.grace_ms)
+        topology, ticked = await self._shards.call(topology, shard, call)
+        self._metrics.tick_ended[topology.name].inc(ticked.ended)
+        return topology, ticked
+
+    async def _tick_late(self, topology: Topology, run: "_Run") -> int:
+        """Tick the shards of a topology with grace that the run has left alone for a second: else they have a gap."""
+        # rule: a shard with grace is ticked once a second also while others have more
+        if not topology.config.grace_ms:
+            return 0
+        ended, before = 0, time.monotonic() - NOTED_EVERY_S
+        for shard in [shard for shard, ticked_at in run.ticked_at.items() if ticked_at <= before]:
+            topology, ticked = await self._tick(topology, shard, run)
+            ended += ticked.ended
+            # rule: a shard that is found to have more meanwhile is due again
+            if (ticked.more or ticked.overfull_buckets) and shard not in run.due:
+                run.due.append(shard)
+        return ended
+
+    async def _scan_bucket(self, topology: Topology, shard: int, bucket: int, run: "_Run") -> int:
         """Expire the roots of a bucket that is too large for one call, a piece at a time."""
         ended, cursor, earliest_ms = 0, 0, None
         while True:
@@ -139,6 +159,16 @@ class RootExpiry:
             ended, cursor, earliest_ms = ended + scanned.ended, scanned.cursor, scanned.earliest_ms
             if not cursor:
                 return ended
+            # rule: no walk keeps a shard with grace from its ticks
+            ended += await self._tick_late(topology, run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One run over shards of a topology: those that are due, and when each of all was ticked last."""
+
+    due: deque[int]
+    ticked_at: dict[int, float]
 
 
 def _shards(topologies: Iterable[Topology]) -> list[ShardName]:
