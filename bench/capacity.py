@@ -106,7 +106,17 @@ def loads(measured: Measured, root_bytes: float) -> str:
     found = fits(measured)
     init, ack, last = (found[name].base for name in OPERATIONS)
     costs = OperationCosts(init_us=init, ack_us=ack, last_ack_us=last)
-    rows = ["| roots a second | edges | pending for | Redis | acker processes | memory |", "|---|---|---|---|---|---|"]
+    columns = (
+        "roots a second",
+        "edges",
+        "pending for",
+        "dedupe window",
+        "Redis",
+        "acker processes",
+        "memory",
+        "maxmemory of each Redis, at least",
+    )
+    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     return "\n".join([*rows, *(_needed(load, costs, root_bytes) for load in SHOWN_LOADS)])
 
 
@@ -114,7 +124,16 @@ def _needed(load: Workload, costs: OperationCosts, root_bytes: float) -> str:
     found = needs(load, costs, root_bytes=root_bytes)
     pending = f"{load.pending_s:,g} s ({load.pending:,.0f} pending)"
     servers = f"{found.servers} server{'s' * (found.servers > 1)}, {found.redis_cores:.2f} cores in all"
-    cells = (f"{load.roots_per_s:,.0f}", load.edges, pending, servers, found.processes, _size(found.memory_bytes))
+    cells = (
+        f"{load.roots_per_s:,.0f}",
+        load.edges,
+        pending,
+        f"{load.window_s:g} s" if load.window_s else "none",
+        servers,
+        found.processes,
+        _size(found.memory_bytes),
+        _size(found.maxmemory_bytes),
+    )
     return f"| {' | '.join(map(str, cells))} |"
 
 

@@ -48,8 +48,8 @@ SHOWN_EDGES = (1, 2, 10)
 SHOWN_LOADS = (
     Workload(roots_per_s=1_000, edges=10, pending_s=30),
     Workload(roots_per_s=10_000, edges=10, pending_s=30),
-    Workload(roots_per_s=50_000, edges=10, pending_s=60),
-    Workload(roots_per_s=50_000, edges=2, pending_s=2_000),
+    Workload(roots_per_s=50_000, edges=10, pending_s=60, window_s=60),
+    Workload(roots_per_s=50_000, edges=2, pending_s=2_000, window_s=0),
 )
 PHASES = ("inits", "acks", "last acks")
 
@@ -99,8 +99,13 @@ def _needed(load: Workload, found: Requirement) -> str:
         f"{load.roots_per_s:,.0f} roots/s of {load.edges} edges, pending for {load.pending_s:,g} s "
         f"({load.pending:,.0f} pending): {found.servers} Redis ({found.redis_cores:.2f} cores in all), "
         f"ackers (shards) at least {found.servers}, {found.processes} acker processes (one to spare), "
-        f"{found.memory_bytes / 1e6:,.0f} MB"
+        f"{found.memory_bytes / 1e6:,.0f} MB {_remembered(load)}, maxmemory of each Redis at least "
+        f"{found.maxmemory_bytes / 1e6:,.0f} MB"
     )
+
+
+def _remembered(load: Workload) -> str:
+    return f"with a dedupe window of {load.window_s:g} s" if load.window_s else "without a dedupe window"
 
 
 def batches(roots: int) -> int:

@@ -6,6 +6,8 @@ The formulas are those of docs/capacity.md; `bench.capacity` fits `GROWTH` to me
 import math
 from dataclasses import dataclass
 
+from acker_service.topologies.config import BUCKETS
+
 FINISHED_BYTES = 20.0
 RETENTION_S = 60.0
 SERVICE_US = 1.5
@@ -22,6 +24,10 @@ GROWTH = (0.3, 0.25, 0.3)
 """What each tenfold of pending roots adds to an init, an ack and a last ack, as shares of their costs at `FEWEST`."""
 FORGET = 0.3
 """What the tick takes to forget a finished root, as a share of a last ack with as many roots pending."""
+SET_BYTES, EDGE_BYTES, MOST_OF_A_SMALL_SET, EDGE_BYTES_OF_A_LARGE_SET = 224, 10, 512, 80
+"""What Redis is counted to take for remembered edges, as in lua/remembered.lua."""
+REMEMBERED_HEADROOM = 4.5
+"""The maxmemory of each server as a multiple of what edges take: roots begin up to nine tenths of a quarter of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +57,15 @@ class OperationCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Roots a second of so many edges each, which are pending for so many seconds on the average."""
+    """Roots a second of so many edges each, which are pending for so many seconds on the average.
+
+    ``window_s`` is the dedupe window of their topology, in which acked edges are remembered; 0: it has none.
+    """
 
     roots_per_s: float
     edges: int
     pending_s: float
+    window_s: float = 30.0
 
     @property
     def pending(self) -> float:
@@ -71,6 +81,15 @@ class Workload:
         """
         return self.pending + 3 * self.roots_per_s * RETENTION_S
 
+    def remembered_bytes(self, shards: int) -> float:
+        """Return what the edges take that are remembered: those of two windows, in sets over all buckets."""
+        edges = self.roots_per_s * self.edges * self.window_s
+        if not edges:
+            return 0.0
+        sets = min(2 * shards * BUCKETS, edges)
+        each = EDGE_BYTES if edges / sets <= MOST_OF_A_SMALL_SET else EDGE_BYTES_OF_A_LARGE_SET
+        return 2 * (edges * each + sets * SET_BYTES)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
@@ -78,6 +97,8 @@ class Requirement:
 
     ``servers`` is also the least number of shards (ackers) of the topology, since a shard is on one server.
     ``redis_cores`` is what Redis uses of that many servers, ``service_cores`` likewise; ``processes`` has the spare.
+    ``maxmemory_bytes`` is what each server may not have less of: the bound on what a topology remembers is a part of
+    the smallest maxmemory, however many servers there are.
     """
 
     redis_cores: float
@@ -85,6 +106,7 @@ class Requirement:
     service_cores: float
     processes: int
     memory_bytes: float
+    maxmemory_bytes: float
 
 
 def needs(load: Workload, costs: OperationCosts, *, root_bytes: float) -> Requirement:
@@ -93,12 +115,15 @@ def needs(load: Workload, costs: OperationCosts, *, root_bytes: float) -> Requir
     while servers > 1 and _redis_cores(load, costs, servers - 1) <= BUSY * (servers - 1):
         servers -= 1  # fewer roots on each make operations cheaper
     service_cores = load.roots_per_s * (load.edges + 1) * SERVICE_US / 1e6
+    remembered = load.remembered_bytes(servers)
+    memory = (load.pending * root_bytes + load.outcomes * FINISHED_BYTES + remembered) * MEMORY_HEADROOM
     return Requirement(
         redis_cores=_redis_cores(load, costs, servers),
         servers=servers,
         service_cores=service_cores,
         processes=max(1, math.ceil(service_cores / BUSY)) + SPARE_PROCESSES,
-        memory_bytes=(load.pending * root_bytes + load.outcomes * FINISHED_BYTES) * MEMORY_HEADROOM,
+        memory_bytes=memory,
+        maxmemory_bytes=max(memory / servers, remembered * REMEMBERED_HEADROOM),
     )
 
 

@@ -1,6 +1,9 @@
 """What a load needs follows from the costs of single operations."""
 
+from dataclasses import replace
+
 import pytest
+from acker_service.monitoring.backpressure import remembered_part
 from acker_service.sizing import capacity
 from acker_service.sizing.capacity import OperationCosts, Workload, needs, roots_per_s, service_roots_per_s
 
@@ -45,12 +48,32 @@ def test_expired_outcomes_stay_until_they_are_as_many_as_what_is_kept(pending_s:
 
 
 def test_a_load_needs_servers_that_are_no_busier_than_planned_and_memory_for_all_that_is_pending() -> None:
-    found = needs(Workload(roots_per_s=50_000, edges=10, pending_s=0.1), COSTS, root_bytes=ROOT_BYTES)
+    found = needs(Workload(roots_per_s=50_000, edges=10, pending_s=0.1, window_s=0), COSTS, root_bytes=ROOT_BYTES)
     assert found.redis_cores == pytest.approx(3.1, abs=0.01)
     assert found.servers == 6
     assert found.service_cores == pytest.approx(0.825)
     assert found.processes == 3
     assert found.memory_bytes == pytest.approx((5_000 * 42 + (5_000 + 3 * 50_000 * 60) * 20) * 1.5)
+    assert found.maxmemory_bytes == pytest.approx(found.memory_bytes / 6)
+
+
+def test_remembered_edges_take_what_the_store_counts_for_them() -> None:
+    """Those of two windows; a set begins with more than a further number takes, and a large one takes more for all."""
+    load = Workload(roots_per_s=10_000, edges=10, pending_s=30, window_s=30)
+    assert load.remembered_bytes(2) == pytest.approx(2 * (3_000_000 * 10 + 65_536 * 224))
+    assert replace(load, window_s=0).remembered_bytes(2) == 0
+    assert replace(load, roots_per_s=0.1).remembered_bytes(2) == pytest.approx(2 * 30 * (10 + 224))
+    assert replace(load, window_s=600).remembered_bytes(2) == pytest.approx(2 * (60_000_000 * 80 + 65_536 * 224))
+
+
+def test_each_server_has_room_for_what_is_remembered_up_to_where_roots_begin() -> None:
+    """Roots begin while a topology remembers less than nine tenths of a quarter of the smallest maxmemory."""
+    load = Workload(roots_per_s=10_000, edges=10, pending_s=30, window_s=30)
+    found = needs(load, COSTS, root_bytes=ROOT_BYTES)
+    counted = load.remembered_bytes(found.servers)
+    memories = [{"maxmemory": found.maxmemory_bytes}] * found.servers
+    assert counted < remembered_part(10**12, memories) * 0.9 < counted * 1.02
+    assert found.memory_bytes == pytest.approx((300_000 * 42 + (300_000 + 1_800_000) * 20 + counted) * 1.5)
 
 
 def test_no_fewer_servers_would_do_where_many_roots_are_pending() -> None:
