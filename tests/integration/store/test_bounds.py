@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 SHARDS = 128
 """As many as a topology may have: each has an equal part of a bound, and a small part is filled soon."""
 
-E = 0xE1
+E, F = 0xE1, 0xE2
 LONGEST_REASON = "\N{GOTHIC LETTER AHSA}" * 1_024  # of four bytes each
 LONGEST_ID = "m" * 1_024
 LONGEST_NAME = "c" * 128
@@ -115,6 +115,23 @@ async def test_the_audit_trail_is_bounded(parts: Components) -> None:
         )
     assert await at(parts, "ZCARD", keys.ACTS) == most
     assert await taken(parts, keys.ACTS) <= bound("audit trail, of all topologies together")
+
+
+async def test_first_failures_of_roots_that_wait_are_bounded_by_the_cap_of_pending_roots(
+    call: Caller, parts: Components
+) -> None:
+    """Only the first one of a root is kept, however many of its edges fail."""
+    capped, pending = Caller(call.http, "capped"), 200
+    await capped.put(ackers=1, max_spout_pending=pending, end_on="all_ended")
+    await capped.states(*(init(root, E, F) for root in range(1, 301)))
+    texts = {"reason": LONGEST_REASON, "component": LONGEST_NAME}
+    for edge in (E, F):
+        ends = {"edge_id": format_id(edge), "children": [format_id(edge + 2)]}
+        failed = [fail(root, **ends, **texts) for root in range(1, pending + 1)]
+        assert await capped.states(*failed) == ["pending"] * pending
+    waiting = "[wait for all of their edges](semantics.md#done-with-failures)"
+    per_root = bound(f"first failures, for 10,000 pending roots that {waiting}") / 10_000
+    assert 4_000 * pending < await taken(parts, "acker:{capped/0}:*:x*") <= pending * per_root
 
 
 async def test_message_ids_are_bounded_by_the_cap_of_pending_roots(call: Caller, parts: Components) -> None:
