@@ -71,7 +71,7 @@ async def test_a_pass_with_nothing_due_takes_one_round_trip(
     task._heartbeat_at = -math.inf
     trips.clear()
     await tick(task)
-    assert trips.found == [("SMEMBERS", "acker_due_v1", "acker_note_tick_v1")]
+    assert trips.found == [("SMEMBERS", "acker_due_v1", "acker_note_worker_alive_v1")]
 
 
 async def test_only_a_shard_in_which_something_is_due_is_ticked(
@@ -123,7 +123,7 @@ async def test_a_worker_notes_that_it_lives_three_times_before_a_note_ends(
 ) -> None:
     task._heartbeat_at = time.monotonic() - since_s
     await tick(task)
-    assert bool(trips.of("acker_note_tick_v1")) == is_noted
+    assert bool(trips.of("acker_note_worker_alive_v1")) == is_noted
 
 
 async def test_what_cannot_be_looked_at_together_is_looked_at_apart(

@@ -68,7 +68,7 @@ async def test_a_topology_with_grace_leaves_no_time_of_a_tick(
 ) -> None:
     await api.put(T, json={"grace_ms": 1_000})
     await parts.expiry.expire(await parts.registry.refresh("orders"))
-    assert len([key for key in await keys_of(parts, "orders") if key.endswith(":ticked")]) == 2
+    assert len([key for key in await keys_of(parts, "orders") if key.endswith(":ticks")]) == 2
     assert (await api.delete(T)).status_code == 204
     assert sorted(await keys_of(parts, "orders")) == ["acker:{orders/0}", "acker:{orders/1}"]
 

@@ -28,7 +28,7 @@ def shard(topology: str, number: int) -> str:
 _FOR_ROOTS = ("due", "counts", "pending", "used", "early")
 WITHOUT_NUMBER = (
     *_FOR_ROOTS,
-    "ticked",
+    "ticks",
     "unread",
     "heads",
     "tips",

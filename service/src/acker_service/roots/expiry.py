@@ -58,7 +58,7 @@ class RootExpiry:
 
     async def mark_worker_alive(self) -> None:
         """Note for ten seconds that a worker expires roots."""
-        await self._redis.execute(functions.topologies.note_tick())
+        await self._redis.execute(functions.topologies.note_worker_alive())
 
     async def worker_seen(self) -> bool:
         """Check whether a worker expired roots in the last ten seconds."""
@@ -94,7 +94,7 @@ class RootExpiry:
 
         All in one round trip; with ``alive`` it notes that a worker is alive, too.
         """
-        noted = [functions.topologies.note_tick()] if alive else []
+        noted = [functions.topologies.note_worker_alive()] if alive else []
         calls: list[Call[Any]] = [functions.topologies.topology_names(), *self._due_calls(_shards(topologies)), *noted]
         names, *replies = await self._redis.execute_each(calls)
         return names, [shard for shards in replies[: len(replies) - len(noted)] for shard in shards]

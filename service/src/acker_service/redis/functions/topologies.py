@@ -193,9 +193,9 @@ def find_due(shards: Sequence[ShardName]) -> Call[list[ShardName]]:
     return fcall("acker_due_v1", target, decode=decode, confirm=False)
 
 
-def note_tick() -> Call[None]:
+def note_worker_alive() -> Call[None]:
     """Note for ten seconds that a worker expires roots."""
-    return fcall("acker_note_tick_v1", (keys.TOPOLOGIES,), decode=nothing, confirm=False)
+    return fcall("acker_note_worker_alive_v1", (keys.TOPOLOGIES,), decode=nothing, confirm=False)
 
 
 def worker_seen() -> Call[bool]:

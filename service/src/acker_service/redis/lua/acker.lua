@@ -27,7 +27,7 @@
                       look, the record decides. SWEEP (buckets.lua) -> when to look whether to sweep
     slices    string  when outcomes expire (buckets.lua)
     sweep     hash    the sweep of expired outcomes (sweep.lua)
-    ticked    string  last tick and gap, of a topology with grace (grace.lua); TTL 21 days
+    ticks     string  last tick and gap, of a topology with grace (grace.lua); TTL 21 days
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
                             of the request were refused
     n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that
@@ -86,7 +86,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 48
+local VERSION = 49
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE = 1, 1  -- forms of an init and of a fail (operations.lua)

@@ -4,7 +4,7 @@
   ticks that are more than two seconds apart leave a gap: a pending root with a deadline in it gets another deadline, which
   lies behind the gap, so that no root gets it twice.
 
-  The key `ticked` holds the time of the last tick I5, and the begin and the end of the gap, I5 each and 0 without one; all
+  The key `ticks` holds the time of the last tick I5, and the begin and the end of the gap, I5 each and 0 without one; all
   in milliseconds since 2020-01-01. A deadline is in the gap from its begin on, and before its end. Twin of the functions
   of the same names in acker_protocol/tree.py.
 ]]
@@ -18,7 +18,7 @@ do
   local MAX_SPAN, SHARES = 4294967295, 16777216
 
   local function read_ticks(call)
-    local packed = redis.call('GET', call.base .. 'ticked')
+    local packed = redis.call('GET', call.base .. 'ticks')
     if not packed then return nil, 0, 0 end
     local last, from, to = struct.unpack('>I5I5I5', packed)
     return last + EPOCH, from + EPOCH, to + EPOCH
@@ -39,7 +39,7 @@ do
 
   -- Notes a tick, and finds the gap that it works off.
   function note_tick(call, grace)
-    local key = call.base .. 'ticked'
+    local key = call.base .. 'ticks'
     -- rule: without grace no tick is noted
     if grace == 0 then redis.call('UNLINK', key) return end
     local last, from, to = read_ticks(call)

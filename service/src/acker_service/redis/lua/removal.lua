@@ -90,7 +90,7 @@ do
       base .. 'tips', base .. 'counts', base .. 'gone', base .. 'used', base .. 'begun', base .. 'sent', base .. 'leases',
       base .. 'failing', base .. 'dead', base .. 'read', base .. 'delivered', base .. 'errors', base .. 'early',
       base .. 'failed', base .. 'delays', base .. 'names', base .. 'traces', base .. 'traced', base .. 'acked',
-      base .. 'ticked', base .. 'remembered')
+      base .. 'ticks', base .. 'remembered')
     for n = 0, FAILURE_CHUNKS - 1 do redis.call('UNLINK', base .. 'failures' .. n) end
     return { 'ok' }
   end

@@ -210,7 +210,7 @@ do
   end
 
   -- Input: KEYS[1] acker:{topologies}. Notes that a worker ticks. Output: {'ok'}
-  local function note_tick(keys)
+  local function note_worker_alive(keys)
     redis.call('SET', keys[1] .. '::ticked', clock(), 'PX', TICKED_MS)
     return { 'ok' }
   end
@@ -225,5 +225,5 @@ do
   register('acker_all_stored_v1', read_all_stored)
   register('acker_all_totals_v1', read_all_totals, { 'allow-oom', 'no-writes' })
   register('acker_due_v1', find_due)
-  register('acker_note_tick_v1', note_tick)
+  register('acker_note_worker_alive_v1', note_worker_alive)
 end
