@@ -111,7 +111,7 @@ def test_a_sweep_of_many_buckets_takes_several_calls_and_moves_no_deadline(store
     store.advance(2 * RETENTION_MS)
     scores = store.command("ZRANGE", store.base + "due", 0, -1, "WITHSCORES")
     steps = 0
-    while store.ask("acker_tick_v1", store.settings, 2_000) == [0, 1]:
+    while store.ask("acker_tick_v1", store.settings, 2_000, 0) == [0, 1]:
         steps += 1
     assert steps > 3
     assert kept(store, range(1, 1_000)) == {*range(1, 301)}
@@ -125,13 +125,13 @@ def test_a_sweep_that_nobody_goes_on_with_begins_anew(store: DrivenStore) -> Non
     emit(store, range(1, 301))
     end(store, range(301, 801))
     store.advance(2 * RETENTION_MS)
-    store.ask("acker_tick_v1", store.settings, 2_000)
+    store.ask("acker_tick_v1", store.settings, 2_000, 0)
     began = swept(store, "began")
     store.advance(5_000)
-    store.ask("acker_tick_v1", store.settings, 2_000)
+    store.ask("acker_tick_v1", store.settings, 2_000, 0)
     assert swept(store, "began") == began
     store.advance(5_001)
-    store.ask("acker_tick_v1", store.settings, 2_000)
+    store.ask("acker_tick_v1", store.settings, 2_000, 0)
     assert swept(store, "began") == store.now_ms
     store.tick()
     assert kept(store, range(1, 1_000)) == {*range(1, 301)}
@@ -143,7 +143,7 @@ def test_a_step_leaves_buckets_beyond_its_bound_to_the_tick(driven_url: str) -> 
     emit(store, range(1, 11))
     end(store, range(4_097, 4_117))
     store.advance(2 * RETENTION_MS)
-    store.ask("acker_tick_v1", store.settings, 2_000)
+    store.ask("acker_tick_v1", store.settings, 2_000, 0)
     assert len(kept(store, range(4_097, 4_117))) == 19
     store.advance(1)
     store.tick()
@@ -202,11 +202,11 @@ def test_an_overfull_bucket_is_left_to_be_scanned_in_parts(driven_url: str) -> N
     store.apply(inits, None)
     store.advance(2 * RETENTION_MS)
     size = int(store.command("HLEN", store.base + "r\0\0\0\0"))
-    assert store.ask("acker_tick_v1", store.settings, 2_000)[2:] == [b"0"]
+    assert store.ask("acker_tick_v1", store.settings, 2_000, 0)[2:] == [b"0"]
     assert int(store.command("HLEN", store.base + "r\0\0\0\0")) == size == 3_000
     cursor, sizes = b"0", [size]
     while len(sizes) == 1 or cursor != b"0":
-        _, cursor, _ = store.ask("acker_walk_v1", store.settings, 0, cursor, "")
+        _, cursor, _ = store.ask("acker_walk_v1", store.settings, 0, cursor, "", 0)
         sizes.append(int(store.command("HLEN", store.base + "r\0\0\0\0")))
     assert sizes[-1] == 1_000
     assert len(sizes) > 3

@@ -120,7 +120,7 @@ def test_a_tick_says_how_many_roots_ended_by_either_path(one: DrivenStore) -> No
     for number, record in enumerate(RECORDS.values(), start=1):
         one.apply([replace(record, root_id=number, message_timeout_ms=100)], None)
     one.advance(101)
-    assert one.ask("acker_tick_v1", one.settings, 1_000) == [len(RECORDS), 0]
+    assert one.ask("acker_tick_v1", one.settings, 1_000, 0) == [len(RECORDS), 0]
 
 
 def test_a_root_that_makes_no_progress_times_out_before_its_message_timeout(one: DrivenStore) -> None:
@@ -187,20 +187,20 @@ def test_a_tick_leaves_buckets_that_are_not_due_alone(many: DrivenStore) -> None
     emit(many, range(1, 4), message_timeout_ms=100)
     emit(many, range(4, 300), message_timeout_ms=200)
     many.advance(101)
-    assert many.ask("acker_tick_v1", many.settings, 7) == [3, 0]
+    assert many.ask("acker_tick_v1", many.settings, 7, 0) == [3, 0]
 
 
 def test_a_tick_reads_so_many_records_a_call(many: DrivenStore) -> None:
     """Looking at a bucket costs one, and one for each record in it."""
     emit(many, range(1, 101), message_timeout_ms=100)
     many.advance(101)
-    assert [many.ask("acker_tick_v1", many.settings, 100) for _ in range(3)] == [[50, 1], [50, 1], [0, 0]]
+    assert [many.ask("acker_tick_v1", many.settings, 100, 0) for _ in range(3)] == [[50, 1], [50, 1], [0, 0]]
 
 
 def test_a_tick_leaves_an_overfull_bucket_to_be_walked(one: DrivenStore) -> None:
     emit(one, range(1, 1_002), message_timeout_ms=100)
     one.advance(101)
-    assert one.ask("acker_tick_v1", one.settings, 2_000) == [0, 0, b"0"]
+    assert one.ask("acker_tick_v1", one.settings, 2_000, 0) == [0, 0, b"0"]
     assert completed(one) == set()
 
 
@@ -210,7 +210,7 @@ def test_a_tick_asks_for_no_more_when_all_that_is_due_has_to_be_walked(driven_ur
     store = DrivenStore(driven_url, TopologyConfig(ackers=1, buckets=256), window_ms=60_000, text=text)
     emit(store, range(3 * 256), message_timeout_ms=100)
     store.advance(101)
-    ended, more, *overfull = store.ask("acker_tick_v1", store.settings, 2_000)
+    ended, more, *overfull = store.ask("acker_tick_v1", store.settings, 2_000, 0)
     store.close()
     assert (ended, more, len(overfull)) == (0, 0, 256)
 
@@ -218,10 +218,10 @@ def test_a_tick_asks_for_no_more_when_all_that_is_due_has_to_be_walked(driven_ur
 def test_a_bucket_that_is_walked_is_not_due_but_comes_due_again_if_its_walker_dies(one: DrivenStore) -> None:
     emit(one, range(1, 3_001), message_timeout_ms=100)
     one.advance(101)
-    ended, cursor, _ = one.ask("acker_walk_v1", one.settings, 0, 0, "")
+    ended, cursor, _ = one.ask("acker_walk_v1", one.settings, 0, 0, "", 0)
     assert 0 < ended < 3_000
     assert cursor != b"0"
-    assert one.ask("acker_tick_v1", one.settings, 2_000) == [0, 0]
+    assert one.ask("acker_tick_v1", one.settings, 2_000, 0) == [0, 0]
     one.advance(5_001)
     one.tick()
     assert len(completed(one)) == 3_000
@@ -232,7 +232,7 @@ def test_a_root_that_arrives_during_a_walk_is_looked_at_in_time(one: DrivenStore
     emit(one, range(1, 3_001), message_timeout_ms=9_000)
     cursor, earliest, pieces = b"0", b"", 0
     while pieces == 0 or cursor != b"0":
-        _, cursor, earliest = one.ask("acker_walk_v1", one.settings, 0, cursor, earliest)
+        _, cursor, earliest = one.ask("acker_walk_v1", one.settings, 0, cursor, earliest, 0)
         if pieces == 0:
             one.command("ZADD", one.base + "due", "LT", one.now_ms + 100, FIRST_BUCKET)
         pieces += 1
@@ -244,7 +244,7 @@ def test_a_walk_scores_its_bucket_by_the_earliest_of_all_pieces(one: DrivenStore
     emit(one, range(1, 3_001), message_timeout_ms=4_000)
     cursor, earliest, pieces = b"0", b"", 0
     while pieces == 0 or cursor != b"0":
-        _, cursor, earliest = one.ask("acker_walk_v1", one.settings, 0, cursor, earliest)
+        _, cursor, earliest = one.ask("acker_walk_v1", one.settings, 0, cursor, earliest, 0)
         if pieces == 0:
             earliest = str(int(earliest) - 1_000).encode()
         pieces += 1

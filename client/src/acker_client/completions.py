@@ -134,7 +134,7 @@ def _completion(item: dict[str, Any]) -> Completion:
         at=item["at_ms"] / 1000,
         traceparent=item.get("traceparent"),
         last_component=item.get("last_component"),
-        last_ack_at=_seconds(item.get("last_ack_at_ms")),
+        last_ack_at=responses.seconds(item.get("last_ack_at_ms")),
         outstanding=item.get("outstanding"),
         failures=item.get("failures"),
     )
@@ -144,7 +144,3 @@ def _dead_letter(item: dict[str, Any]) -> DeadLetter:
     completion = _completion(item)
     own = {field.name: getattr(completion, field.name) for field in fields(completion)}
     return DeadLetter(**own, attempts=item["attempts"], error=item["error"])
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

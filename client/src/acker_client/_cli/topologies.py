@@ -11,7 +11,7 @@ from acker_client._cli.output import Result, pairs, table
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser, add_topology, confirm
 from acker_client._cli.spans import read_span
-from acker_client._core.topology import AUTOMATIC_WINDOW
+from acker_client._core.topology import AUTOMATIC_WINDOW, given_fields
 from acker_client.errors import UnknownTopology, UsageError
 
 OUTCOMES = ("acked", "failed", "timed_out")
@@ -115,12 +115,9 @@ def _share(text: str) -> float:
 
 
 def _settings(found: argparse.Namespace) -> dict[str, Any]:
-    """Write the fields that options set. No cap and an automatic window are null in the contract."""
+    """Write the fields that options set."""
     options = {field: getattr(found, option, None) for option, field in SETTINGS.items()}
-    given = {field: value for field, value in options.items() if value is not None}
-    if given.get("max_spout_pending") == 0:
-        given["max_spout_pending"] = None
-    return given | AUTOMATIC_WINDOW if given.get("dedupe_window_ms") == AUTOMATIC else given
+    return given_fields(options, is_automatic=options.get("dedupe_window_ms") == AUTOMATIC)
 
 
 def _create(service: Service, found: argparse.Namespace) -> Result:

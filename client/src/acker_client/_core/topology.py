@@ -10,6 +10,8 @@ from acker_client._core import responses, validate
 from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from acker_client._core.responses import Response
 
 DedupeWindow = float | Literal["automatic"]
@@ -93,7 +95,12 @@ def topology_document(
     }
     for name, (seconds, allowed) in milliseconds.items():
         document[f"{name}_ms"] = validate.milliseconds(name, seconds, allowed)
+    return given_fields(document, is_automatic=is_automatic)
+
+
+def given_fields(document: "Mapping[str, Any]", *, is_automatic: bool) -> dict[str, Any]:
+    """Leave out what is None, and write as null what the contract has no value for: no cap, and an automatic window."""
     given = {name: value for name, value in document.items() if value is not None}
-    if max_spout_pending == 0:
+    if given.get("max_spout_pending") == 0:
         given["max_spout_pending"] = None
     return given | AUTOMATIC_WINDOW if is_automatic else given

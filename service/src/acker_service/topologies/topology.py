@@ -92,6 +92,5 @@ class Topology:
     def settings(self) -> bytes:
         """The rules that every call on a shard passes to Lua."""
         config = self.config
-        return pack_settings(
-            config.rules, self.window_ms, config.max_failures, root_details=config.root_details
-        ) + pack_limits(self.trace_limits, shards=config.shards)
+        rules = pack_settings(config.rules, self.window_ms, config.max_failures)
+        return rules + pack_limits(self.trace_limits, shards=config.shards)

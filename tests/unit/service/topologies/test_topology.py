@@ -38,7 +38,7 @@ def test_a_shard_spreads_the_requests_that_it_remembers_over_sixteen_sets_or_mor
 
 def test_the_settings_are_the_rules_the_window_and_the_failures_of_a_shard() -> None:
     some = topology(ackers=2, retention_ms=1_000)
-    rules = pack_settings(some.config.rules, 60_000, 5_000, root_details=True)
+    rules = pack_settings(some.config.rules, 60_000, 5_000)
     assert some.settings == rules + pack_limits(TraceLimits(), shards=2)
 
 

@@ -196,18 +196,15 @@ def read_pending(spout_indexes: Sequence[int]) -> ShardCall[list[int]]:
     return ShardCall(function="acker_pending_v1", args=tuple(spout_indexes), decode=list, confirm=False)
 
 
-def pack_settings(rules: TopologyRules, window_ms: int, max_failures: int, *, root_details: bool) -> bytes:
-    """Pack the rules of a topology for a call, the idempotency window in milliseconds, and the failures of a shard.
-
-    ``root_details`` says whether roots that begin get details.
-    """
+def pack_settings(rules: TopologyRules, window_ms: int, max_failures: int) -> bytes:
+    """Pack the rules of a topology for a call, the idempotency window in milliseconds, and the failures of a shard."""
     return _SETTINGS.pack(
         rules.message_timeout_ms,
         rules.progress_timeout_ms,
         rules.dedupe_window_ms,
         rules.retention_ms,
         window_ms,
-        rules.tracked | root_details << 1 | (rules.end_on is EndOn.ALL_ENDED) << 2,
+        rules.tracked | rules.root_details << 1 | (rules.end_on is EndOn.ALL_ENDED) << 2,
         max_failures,
     )
 

@@ -165,15 +165,14 @@ do
     Expires the small buckets that are due, and takes a step of the sweep if that is due. Costs one, and one for each root
     and outcome in it, per bucket.
 
-    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] records to read, approximate limit  [4] grace_ms, left
-            out for 0
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] records to read, approximate limit  [4] grace_ms
     Output  {'ok', roots ended, 1 if more is due, overfull buckets that are due and need scan_bucket ...}
   ]]
   local function tick(key, base, args)
     local call = begin_expiry(key, base, args)
     local reply, budget, is_sweep_due = { 'ok', 0, 0 }, tonumber(args[3]), false
     -- rule: a tick is noted
-    note_tick(call, tonumber(args[4]) or 0)
+    note_tick(call, tonumber(args[4]))
     -- rule: a tick looks at buckets that are behind their score, and at no others
     local due_now = redis.call('ZRANGE', call.due_key, '-inf', '(' .. call.now, 'BYSCORE', 'LIMIT', 0, MAX_BUCKETS)
     for _, bucket in ipairs(due_now) do
@@ -207,14 +206,14 @@ do
     deadline found.
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] bucket  [4] cursor, 0 to begin  [5] earliest deadline found,
-            or ''  [6] grace_ms, left out for 0
+            or ''  [6] grace_ms
     Output  {'ok', roots ended, cursor ('0' at the end), earliest deadline found or ''}
   ]]
   local function scan_bucket(key, base, args)
     local call = begin_expiry(key, base, args)
     local bucket, earliest = pack_bucket(args[3]), tonumber(args[5])
     -- rule: a walk knows the gap
-    read_gap(call, tonumber(args[6]) or 0)
+    read_gap(call, tonumber(args[6]))
     -- rule: a walk takes its bucket out of what is due by scoring it ahead
     if args[4] == '0' then redis.call('ZADD', call.due_key, call.now + LEASE_MS, bucket) end
     local scan = redis.call('HSCAN', call.base .. 'r' .. bucket, args[4], 'COUNT', OVERFULL)
