@@ -26,7 +26,7 @@ LUA_BREAKS: list[Break] = [
     ("the progress timeout of an init goes before the topology's", "op.progress_timeout or ", ""),
     ("the message timeout begins with the init, and is the init's own if it has one", None, ""),
     ("the message timeout begins with the init, and is the init's own if it has one", "root.message_timeout or ", ""),
-    ("an acked edge belongs to a tree by the start of it", "root.state == 'N' and call.now or root.started", "0"),
+    ("an edge belongs to a tree by the start of it", "root.state == 'N' and call.now or root.started", "0"),
     ("an acked edge is looked for in the other slice", None, ""),
     ("an ack without an ack val changes nothing", None, ""),
     ("an edge that is acked again in the slice of now is a duplicate", None, "redis.call('SADD', key, member)"),

@@ -190,7 +190,7 @@ class BaseTuple:
         return self._ids, self._edges
 
     def fail_operations(self, reason: str | None, is_traced: "Callable[[int], bool]" = is_marked) -> "list[Operation]":
-        """Close the tuple, and give one fail per root and edge, with the reason cut to what the contract takes.
+        """Close the tuple, and return one fail per root and edge, with the reason cut to what the contract takes.
 
         A fail carries the children so far, as an ack does: a root that ends when all have ended waits for them. It
         names them if the root is traced.

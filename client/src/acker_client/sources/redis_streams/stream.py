@@ -271,7 +271,7 @@ class Stream:
                     self._in_flight[id_].renewed_s = now_s
 
     def _send(self, actions: Mapping[str, str]) -> list[str]:
-        """Settle or keep messages; give those that this consumer does not have."""
+        """Settle or keep messages; return those that this consumer does not have."""
         if not actions:
             return []
         pairs = (word for pair in actions.items() for word in pair)

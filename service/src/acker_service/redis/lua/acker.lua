@@ -31,7 +31,7 @@
     s0:<n> s1:<n>     set   hashes of requests that were applied, in slices of one idempotency window; odd where operations
                             of the request were refused
     n0:<n> n1:<n>     hash  odd hash in s<slice>:<n> -> which operations were refused (pack_refused); as long as that
-    p0:<b> p1:<b>     set   hashes of acked (root, edge) pairs, in slices of one dedupe window; two sets a bucket, 0 or 1
+    p0:<b> p1:<b>     set   hashes of (root, edge) pairs that ended, in slices of one dedupe window; two sets a bucket, 0 or 1
                             behind its bytes
     remembered  string  bytes that the sets p<slice>:… take, and s<slice>:… with n<slice>:… (remembered.lua); as long as
                       the longest of them
@@ -86,7 +86,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 50
+local VERSION = 51
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE = 1, 1  -- forms of an init and of a fail (operations.lua)

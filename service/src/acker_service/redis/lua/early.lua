@@ -3,12 +3,12 @@
   bounded (early_refusal, edge_refusal and kept_failure in transitions.lua, save_root in record.lua).
 
   What an early root takes is an estimate from above, for Redis's memory depends on what else lies in a bucket: its record
-  alone in a bucket, a failure and each acked edge alone in a key of theirs, and what its trace reserves. The number stands
+  alone in a bucket, a failure and each remembered edge alone in a key of theirs, and what its trace reserves. The number stands
   in the root's record. So the root gives back what was counted for it when its init comes, or when it is dropped.
 ]]
 
 local early_before, early_bytes, is_early_full, read_early, write_early, has_texts, size_of_failure, first_characters
--- Bytes of a root without more, and of an acked edge.
+-- Bytes of a root without more, and of a remembered edge.
 local EARLY_BYTES, EDGE_BYTES = 320, 224
 
 do

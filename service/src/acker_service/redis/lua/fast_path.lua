@@ -104,7 +104,7 @@ do
     return (pack_outcome(call, 'A'))
   end
 
-  -- Remembers the edge of an ack of a pending root, or gives the code that answers an ack which changes nothing.
+  -- Remembers the edge of an ack of a pending root. Returns nil, or the code that answers an ack which changes nothing.
   local function edge_refusal(call, bucket, rest, ops, edge_at)
     local edge_high, edge_low = struct.unpack('>I4I4', ops, edge_at)
     local started = struct.unpack('>I5', rest) + EPOCH

@@ -70,8 +70,8 @@ do
     return deadline >= call.gap_from and deadline < call.gap_to
   end
 
-  -- Returns each deadline of a pending root that lies in the gap a share of the grace, drawn from the root id: its first
-  -- bytes, which choose neither shard nor bucket. Saves the root and gives true if it is in time then.
+  -- Moves each deadline of a pending root that lies in the gap behind it, by a share of the grace that the first bytes of
+  -- the root id draw: they choose neither shard nor bucket. Returns whether the root is in time then, and saves it if so.
   function grant_grace(call, root)
     -- rule: only a pending root gets grace
     if not call.gap_from or root.state ~= 'P' then return false end

@@ -78,9 +78,9 @@ do
       if n < sets then unlink(base, { 's0:' .. n, 's1:' .. n, 'n0:' .. n, 'n1:' .. n }) end
       -- rule: mailboxes are swept, and the retries, tries and dead letters of every spout task
       if n < spouts then unlink(base, { 'm' .. n, 'retry' .. n, 'tries' .. n, 'd' .. n }) end
-      -- rule: acked edges are swept if there is a dedupe window
+      -- rule: remembered edges are swept if there is a dedupe window
       if args[6] == '1' then
-        -- rule: acked edges are swept in both slices
+        -- rule: remembered edges are swept in both slices
         for half = 0, 1 do unlink(base, { 'p0:' .. bucket .. half, 'p1:' .. bucket .. half }) end
       end
     end

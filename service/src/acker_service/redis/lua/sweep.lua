@@ -106,7 +106,7 @@ do
     return size + 1
   end
 
-  -- Begins a sweep if it is worth its while: gives how many outcomes have ever expired. Else postpones it; gives nil.
+  -- Begins a sweep if it is worth its while. Returns how many outcomes have ever expired, or nil after postponing it.
   local function begin_sweep(call, forced, removed)
     local written, expired, next_expiry = count_expired(call)
     -- rule: roots and outcomes that have not expired count as kept

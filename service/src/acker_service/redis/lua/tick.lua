@@ -26,7 +26,7 @@ do
     return is_acked_too_often(struct.unpack('>i4i4i2', raw))
   end
 
-  -- Packs where the root of a plain record with details hung, and gives the component that acked last, '' if none did.
+  -- Packs where the root of a plain record with details hung. Returns that, and the component that acked last, '' if none did.
   local function read_progress(call, raw, flags, started)
     local outstanding = bit.band(flags, OUTSTANDING_UNKNOWN) == 0 and struct.unpack('>i2', raw, 9) or nil
     local acked_after, number, acks = struct.unpack('>I3BI2', raw, DETAILS_AT)

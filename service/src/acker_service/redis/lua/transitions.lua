@@ -245,10 +245,11 @@ do
     return is_early_full(call, root) and 's' or nil
   end
 
-  -- Remembers the edge of an ack, or gives the code that answers an ack which changes nothing. In a full store an ack of a
-  -- pending root counts though there is no room to remember its edge: the root has to end, and edges stay longer than it does.
+  -- Remembers the edge of an ack or a fail. Returns nil, or the code that answers one which changes nothing. In a full
+  -- store one of a pending root counts though there is no room to remember its edge: the root has to end, and edges stay
+  -- longer than it does.
   function edge_refusal(call, root, op)
-    -- rule: an acked edge belongs to a tree by the start of it
+    -- rule: an edge belongs to a tree by the start of it
     local started = root.state == 'N' and call.now or root.started
     -- rule: an early root takes no further edge where early roots take all that they may
     local has_room = has_room_for_edge(call, root.state == 'P') and not (root.state == 'E' and is_early_full(call, root))
@@ -269,7 +270,7 @@ do
     return pack_failure(op.text and first_characters(op.text, SHORT_REASON), op.component)
   end
 
-  -- Takes a free slot for an init, or gives the code that refuses it.
+  -- Takes a free slot for an init. Returns nil, or the code that refuses it.
   function admission_refusal(call, root, op)
     local code = full_refusal(call, op)
     if code or not call.free_slots or would_finish(call, root, op) then return code end
