@@ -86,7 +86,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 51
+local VERSION = 52
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE = 1, 1  -- forms of an init and of a fail (operations.lua)

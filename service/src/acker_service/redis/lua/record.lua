@@ -26,10 +26,10 @@
 
   The table `root` is one root while a call works on it. id is the root id, state N (unknown), E (early), P (pending) or
   F (finished; outcome is A, F or T); high and low are the ack val. failure is the packed failure (completions.lua) of a
-  fail of this call; the failure of an earlier call lies in x<b>. tally is what is counted of its fails, by a
-  pending root only if it ends when all have ended, by an early one once it was failed, else nil (read_form): failures is the
-  number of edges that failed, all_ended says that the init came, has_plain_fail that a fail without an edge did. message_id_is_long says that the message id lies in
-  x<b>, has_traceparent that the traceparent does. holds_slot says that the root counts against its spout task's cap of
+  fail of this call; the failure of an earlier call lies in x<b>. tally is what is counted of its fails, by a pending root
+  only if it ends when all have ended (ends_when_all_have), by an early one once it was failed, else nil: failures is the
+  number of edges that failed, all_ended says that the init came, has_plain_fail that a fail without an edge did.
+  message_id_is_long says that the message id lies in x<b>, has_traceparent that the traceparent does. holds_slot says that the root counts against its spout task's cap of
   pending roots. acks is the number of acks, nil without details; acked_at is the time of the last one, nil if none came,
   and component the number of its component. The number of early roots (key early) is the number of records of early
   roots. size is what an early root takes, early_size what it took when it was loaded: false if it was not early then.
@@ -42,8 +42,10 @@ local DETAILS, DETAILS_AT, BEHIND_DETAILS = 128, 12, 12 + DETAIL_BYTES
 local MAX_ACKS = 65535
 local TRACED, TRACEPARENT, ENDS_ON_ALL, FAILED_EDGES, PLAIN_FAIL = 4, 8, 16, 32, 64 -- of the rare fields
 
-local function new_tally(all_ended)
-  return { all_ended = all_ended, failures = 0, has_plain_fail = false }
+-- Begins a tally: { all_ended = whether the init came }.
+local function new_tally(tally)
+  tally.failures, tally.has_plain_fail = 0, false
+  return tally
 end
 
 local function read_rare_fields(root, raw, pos)
@@ -53,7 +55,7 @@ local function read_rare_fields(root, raw, pos)
   root.traced = fields % TRACEPARENT >= TRACED
   root.has_traceparent = fields % ENDS_ON_ALL >= TRACEPARENT
   if fields >= ENDS_ON_ALL then
-    root.tally = new_tally(fields % FAILED_EDGES >= ENDS_ON_ALL)
+    root.tally = new_tally { all_ended = fields % FAILED_EDGES >= ENDS_ON_ALL }
     root.tally.has_plain_fail = fields >= PLAIN_FAIL
   end
   if fields % 4 >= 2 then

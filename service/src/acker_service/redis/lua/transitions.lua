@@ -55,7 +55,7 @@ do
     root.spout, root.message_id, call.emitted[op.spout] = op.spout, op.text, true
     -- rule: without ackers an init has its traceparent
     root.traceparent = op.traceparent
-    if ends_when_all_have(call, op) then root.tally = new_tally(true) end
+    if ends_when_all_have(call, op) then root.tally = new_tally { all_ended = true } end
     finish(call, root, 'A')
     return 'a'
   end
@@ -104,7 +104,7 @@ do
       -- rule: a failure counts among what an early root takes
       if root.state == 'E' then root.size = root.size + size_of_failure(failure) end
     end
-    if root.state == 'E' and not root.tally then root.tally = new_tally(false) end
+    if root.state == 'E' and not root.tally then root.tally = new_tally { all_ended = false } end
     -- rule: a fail without an edge ends a root of either kind
     if op.form ~= ENDS_EDGE and root.tally then root.tally.has_plain_fail = true end
     if ends_edge and not code then
@@ -178,7 +178,7 @@ do
     root.message_timeout, root.progress_timeout = op.message_timeout, op.progress_timeout or call.progress_timeout
     root.traceparent = op.traceparent
     if ends_when_all_have(call, op) then
-      root.tally = root.tally or new_tally(true)
+      root.tally = root.tally or new_tally { all_ended = true }
       root.tally.all_ended = true
     elseif root.tally then
       root.tally = nil
