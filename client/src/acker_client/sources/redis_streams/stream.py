@@ -102,9 +102,8 @@ class Stream:
         self._group = group
         self._consumer = consumer or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._idle_s = idle_s
-        self._lock = (
-            threading.RLock()
-        )  # held while messages are renewed or settled, so that one does not undo the other
+        # Held while messages are renewed or settled, so that one does not undo the other.
+        self._lock = threading.RLock()
         self._in_flight: dict[str, _InFlight] = {}  # by id
         self._settled: SimpleQueue[tuple[Message, str | float]] = SimpleQueue()  # a float: comes again after seconds
         self._claim_from = FIRST
