@@ -54,6 +54,18 @@ def make_router(
 ) -> APIRouter:
     """Build the routes of the roots; setting ``stopping`` ends all waits."""
     router = Router(prefix="/v1/topologies/{topology}/roots", tags=["roots"])
+    _add_list(router, registry=registry, pending_roots=pending_roots, spouts=spouts)
+    _add_get(router, registry=registry, roots=roots, notifier=notifier, stopping=stopping)
+    _add_tree(router, registry=registry, roots=roots, explainer=explainer)
+    _add_states(router, registry=registry, roots=roots, max_body_bytes=max_body_bytes)
+    _add_fail(router, registry=registry, roots=roots, trail=trail, max_body_bytes=max_body_bytes)
+    return router
+
+
+def _add_list(
+    router: APIRouter, *, registry: TopologyRegistry, pending_roots: PendingRoots, spouts: SpoutRegistry
+) -> None:
+    """Add the route that lists pending roots."""
 
     @router.get("", dependencies=[needs("ack")])
     async def list_roots(
@@ -85,6 +97,17 @@ def make_router(
 
         return await registry.with_current(topology, work)
 
+
+def _add_get(
+    router: APIRouter,
+    *,
+    registry: TopologyRegistry,
+    roots: RootReader,
+    notifier: RootNotifier,
+    stopping: asyncio.Event,
+) -> None:
+    """Add the route that reads or awaits a root."""
+
     @router.get("/{root_id:one_root}", dependencies=[needs("ack")])
     async def get_root(
         request: Request, topology: TopologyName, root_id: RootId, wait_ms: WaitMs = 0
@@ -101,6 +124,10 @@ def make_router(
             wait = LongPoll(request=request, stopping=stopping, seconds=wait_ms / 1000)
             return _show(await wait.until(_is_over, read, waiter))
 
+
+def _add_tree(router: APIRouter, *, registry: TopologyRegistry, roots: RootReader, explainer: RootExplainer) -> None:
+    """Add the route that explains a root."""
+
     @router.get("/{root_id}/tree", dependencies=[needs("ack")])
     async def get_tree(request: Request, topology: TopologyName, root_id: RootId) -> dict[str, Any]:
         """Return the tree of a root if it is traced, else only what is known without a trace."""
@@ -110,10 +137,6 @@ def make_router(
             if root.state is not RootState.UNKNOWN:  # an unknown one may have left a trace
                 end_head(request)
         return _show_tree(await registry.with_current(topology, lambda found: explainer.explain(found, number)))
-
-    _add_states(router, registry=registry, roots=roots, max_body_bytes=max_body_bytes)
-    _add_fail(router, registry=registry, roots=roots, trail=trail, max_body_bytes=max_body_bytes)
-    return router
 
 
 def _add_states(router: APIRouter, *, registry: TopologyRegistry, roots: RootReader, max_body_bytes: int) -> None:
