@@ -3,8 +3,9 @@
 
   Plain is an init of an unknown root, without timeouts and a form of its own and without a traceparent, and an ack of a
   pending root: each with its count of outstanding edges, with or without message id, component, edge id and names of
-  edges; the root ends at its first fail, and may be traced. All other operations go to apply_operation, with the same root, before anything of them was
-  written. Tests also run with FAST_PATH off: answers and all that is stored are the same.
+  edges; the root ends at its first fail, and may be traced. All other operations go to apply_operation, with the same
+  root, before anything of them was written. Tests also run with FAST_PATH off: answers and all that is stored are the
+  same.
 ]]
 
 -- rule: plain operations take the fast path

@@ -29,10 +29,10 @@
   fail of this call; the failure of an earlier call lies in x<b>. tally is what is counted of its fails, by a pending root
   only if it ends when all have ended (ends_when_all_have), by an early one once it was failed, else nil: failures is the
   number of edges that failed, all_ended says that the init came, has_plain_fail that a fail without an edge did.
-  message_id_is_long says that the message id lies in x<b>, has_traceparent that the traceparent does. holds_slot says that the root counts against its spout task's cap of
-  pending roots. acks is the number of acks, nil without details; acked_at is the time of the last one, nil if none came,
-  and component the number of its component. The number of early roots (key early) is the number of records of early
-  roots. size is what an early root takes, early_size what it took when it was loaded: false if it was not early then.
+  message_id_is_long says that the message id lies in x<b>, has_traceparent that the traceparent does. holds_slot says
+  that the root counts against its spout task's cap of pending roots. acks is the number of acks, nil without details;
+  acked_at is the time of the last one, nil if none came, and component the number of its component. The number of early
+  roots (key early) is the number of records of early roots. size is what an early root takes, early_size what it took when it was loaded: false if it was not early then.
 ]]
 
 local MAX_RECORD_BYTES = 58

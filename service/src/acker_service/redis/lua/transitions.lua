@@ -113,7 +113,7 @@ do
       end_edge(call, root, op)
     else
       -- rule: a fail that ended no edge is noted as a plain one
-      op.form = nil
+      if op.form then op.form = nil end
     end
     local state = resolve(call, root)
     -- rule: a fail that is refused is noted where it marked its root
