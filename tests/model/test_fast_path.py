@@ -59,6 +59,7 @@ def draw(source: random.Random) -> Operation:
                 edge_id=edge_id,
                 component=component,
                 children=source.choice([None, (5, 6)]),
+                dropped=source.random() < 0.1,
             )
         case "fail":
             fail = Fail(root_id=root_id, reason=source.choice([None, "broken"]), component=component)

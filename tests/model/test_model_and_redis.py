@@ -64,6 +64,7 @@ messages = st.one_of(
         edge_id=st.sampled_from((None, 1, 2, 3)),
         children=st.sampled_from((None, (1,), (2, 3))),
         component=st.sampled_from((None, "split", "count")),
+        dropped=st.sampled_from((False, False, True)),
     ),
     st.builds(
         Fail,

@@ -13,7 +13,7 @@ from tests.model.state_machine_mutants import IN_LUA, IN_PYTHON
 from tests.model.test_model_and_redis import compare
 from tests.model.test_table import WINDOW_MS, ModelUnderTest, bounds, play
 from tests.support import model_acker
-from tests.support.all_ended_scenarios import ALL_SCENARIOS
+from tests.support.all_scenarios import ALL_SCENARIOS
 from tests.support.driven_store import DrivenStore
 from tests.support.mutant import Mutant
 from tests.support.scenarios import Scenario, words_of
@@ -30,7 +30,7 @@ def play_table(make: Callable[[Scenario], Any]) -> None:
             assert play(acker, scenario) == words_of(scenario)
             mailbox = acker.mailbox if isinstance(acker, ModelUnderTest) else acker.mailbox()
             assert [(done.outcome, done.reason) for done in mailbox] == scenario.told
-            assert [done.failures for done in mailbox] == scenario.counted
+            assert [(done.failures, done.dropped) for done in mailbox] == scenario.counted
         finally:
             if isinstance(acker, DrivenStore):
                 acker.close()

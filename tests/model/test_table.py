@@ -6,7 +6,7 @@ import pytest
 from acker_protocol.operations import Operation
 from acker_protocol.states import Finished, Tree
 
-from tests.support.all_ended_scenarios import ALL_SCENARIOS
+from tests.support.all_scenarios import ALL_SCENARIOS
 from tests.support.driven_store import DrivenStore
 from tests.support.model_acker import ModelAcker
 from tests.support.scenarios import Again, Fill, Repeat, Scenario, Wait, words_of
@@ -57,7 +57,7 @@ def test_in_python(scenario: Scenario) -> None:
     acker = ModelUnderTest(scenario.configuration, WINDOW_MS, 0, **bounds(scenario))
     assert play(acker, scenario) == words_of(scenario)
     assert [(done.outcome, done.reason) for done in acker.mailbox] == scenario.told
-    assert [done.failures for done in acker.mailbox] == scenario.counted
+    assert [(done.failures, done.dropped) for done in acker.mailbox] == scenario.counted
     state = acker.state(0xA1)
     left = "finished" if isinstance(state, Finished) else "unknown"
     if isinstance(state, Tree):
@@ -77,6 +77,6 @@ def test_in_redis(scenario: Scenario, redis_acker: DrivenStore) -> None:
     assert play(redis_acker, scenario) == words_of(scenario)
     mailbox = redis_acker.mailbox()
     assert [(done.outcome, done.reason) for done in mailbox] == scenario.told
-    assert [done.failures for done in mailbox] == scenario.counted
+    assert [(done.failures, done.dropped) for done in mailbox] == scenario.counted
     names = {"N": "unknown", "E": "early", "P": "pending", "F": "finished"}
     assert names[redis_acker.root(0xA1).state.value] == scenario.left

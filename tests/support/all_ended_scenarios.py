@@ -19,7 +19,6 @@ from tests.support.scenarios import (
     PROGRESS,
     RESET,
     ROOT,
-    SCENARIOS,
     TIMED_OUT,
     Again,
     Fill,
@@ -483,6 +482,3 @@ ALL_ENDED_SCENARIOS = [
         failures=[1],
     ),
 ]
-
-ALL_SCENARIOS = [*SCENARIOS, *ALL_ENDED_SCENARIOS]
-"""Every row of the table."""

@@ -30,12 +30,9 @@ def batch_of(operations: Sequence[Operation]) -> ColumnBatch:
     for operation in operations:
         given = {name: getattr(operation, name, None) for name in (*_NUMBERS, *_TEXTS)}
         flags = sum(flag for name, flag in packed.GIVEN if given[name] is not None)
-        match operation:
-            case Init(end_on=EndOn() as end_on):
-                flags += packed.END_ON_FLAGS[end_on]
-            case Fail(ack_val=int()):
-                flags += packed.ENDS_EDGE
-        record = {"op": _OPS[type(operation)], "flags": flags} | {name: given[name] or 0 for name in _NUMBERS}
+        record = {"op": _OPS[type(operation)], "flags": flags + _form_of(operation)} | {
+            name: given[name] or 0 for name in _NUMBERS
+        }
         for name, field in _TEXTS.items():
             if given[name] is not None:
                 strings.append(given[name])
@@ -51,3 +48,15 @@ def batch_of(operations: Sequence[Operation]) -> ColumnBatch:
             traceparents[row] = encode_traceparent(operation.traceparent)
     made = columns(*records, strings=strings)
     return ColumnBatch(made.records, made.strings, TraceFields(names=names, traced=traced), traceparents)
+
+
+def _form_of(operation: Operation) -> int:
+    match operation:
+        case Init(end_on=EndOn() as end_on):
+            return packed.END_ON_FLAGS[end_on]
+        case Fail(ack_val=int()):
+            return packed.ENDS_EDGE
+        case Ack(dropped=True):
+            return packed.DROPPED
+        case _:
+            return 0

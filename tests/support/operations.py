@@ -40,7 +40,15 @@ messages: st.SearchStrategy[Operation] = st.one_of(
         trace=strategies.traces,
         end_on=strategies.ends,
     ),
-    st.builds(Ack, root_id=ids, ack_val=ack_vals, outstanding=counts, edge_id=st.none() | ids, component=parts),
+    st.builds(
+        Ack,
+        root_id=ids,
+        ack_val=ack_vals,
+        outstanding=counts,
+        edge_id=st.none() | ids,
+        component=parts,
+        dropped=strategies.drops,
+    ),
     st.builds(Fail, root_id=ids, reason=reasons, component=parts),
     st.builds(
         Fail,
@@ -71,11 +79,12 @@ _any: Document = {"component": names}
 _init: Document = _any | {"message_id": message_ids, "message_timeout_ms": timeouts,
                           "progress_timeout_ms": timeouts | st.just(0), "trace": strategies.traces,
                           "end_on": strategies.ends}  # fmt: skip
+_ack: Document = _any | {"outstanding": counts, "edge_id": hexes, "dropped": strategies.drops}
 documents = st.one_of(
     _documents("init", _root | {"spout_task": names, "edges": edges}, _init),
     _documents("init", _root | {"spout_task": names, "ack_val": hex_vals}, _init | {"outstanding": counts}),
-    _documents("ack", _root | {"edge_id": some_edge}, _any | {"children": edges}),
-    _documents("ack", _root | {"ack_val": hex_vals}, _any | {"outstanding": counts, "edge_id": hexes}),
+    _documents("ack", _root | {"edge_id": some_edge}, _any | {"children": edges, "dropped": strategies.drops}),
+    _documents("ack", _root | {"ack_val": hex_vals}, _ack),
     _documents("fail", _root, _any | {"reason": reasons}),
     _documents("fail", _root | {"edge_id": some_edge}, _any | {"children": edges, "reason": reasons}),
     _documents("fail", _root | {"ack_val": hex_vals}, _any | {"outstanding": counts, "edge_id": hexes}),

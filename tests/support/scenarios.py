@@ -49,7 +49,7 @@ class Fill:
 class Scenario:
     """Steps, each a message, several in one batch, or a `Wait`; the words expected; the completions expected.
 
-    ``failures`` are those of the completions, none of which tells any if they are left out.
+    ``failures`` are those of the completions, none of which tells any if they are left out; ``dropped`` likewise.
     ``max_early`` is the number of early roots that each shard may have, ``early_max_bytes`` what they may take.
     """
 
@@ -62,11 +62,13 @@ class Scenario:
     max_early: int = 1_000
     early_max_bytes: int = 1 << 24
     failures: list[int] | None = None
+    dropped: list[int] | None = None
 
     @property
-    def counted(self) -> list[int | None]:
-        """How many edges failed, by completion."""
-        return [None] * len(self.told) if self.failures is None else [*self.failures]
+    def counted(self) -> list[tuple[int | None, int]]:
+        """How many edges failed and were dropped, by completion."""
+        failures: list[int | None] = [None] * len(self.told) if self.failures is None else [*self.failures]
+        return list(zip(failures, self.dropped or [0] * len(self.told), strict=True))
 
 
 def init(*edges: int, **fields: object) -> Init:

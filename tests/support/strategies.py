@@ -15,6 +15,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 timeouts = st.integers(100, 604_800_000)
 traces = st.sampled_from((None, True))
 ends = st.none() | st.sampled_from(EndOn)
+drops = st.sampled_from((False, False, True))
 traceparents = st.builds("00-{:032x}-{:016x}-{:02x}".format, st.integers(1, 2**128 - 1), ids, st.integers(0, 255))
 
 inits = st.builds(
@@ -37,6 +38,7 @@ acks = st.builds(
     outstanding=st.none() | counts,
     edge_id=st.none() | ids,
     component=st.none() | names,
+    dropped=drops,
 )
 plain_fails = st.builds(Fail, root_id=ids, reason=st.none() | texts, component=st.none() | names)
 fails_of_edges = st.builds(

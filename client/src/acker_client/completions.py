@@ -26,6 +26,7 @@ class Completion:
     ``complete_latency`` is the time from the root's first operation to its end, ``at`` the Unix time of its end, in
     seconds. The contract has both in whole milliseconds, as ``complete_latency_ms`` and ``at_ms``. ``traceparent`` is
     that of the emit. ``failures`` is how many edges failed, of a root that ends when all have ended; else None.
+    ``dropped`` is how many of its tuples were acked by a `DropTuple`.
 
     ``last_component``, ``last_ack_at`` and ``outstanding`` say where a root hung that timed out: the component that
     acked last, the Unix time of that ack in seconds, and the number of edges that were sent and not acked. None of all
@@ -45,6 +46,7 @@ class Completion:
     last_ack_at: float | None = None
     outstanding: int | None = None
     failures: int | None = None
+    dropped: int = 0
 
     @property
     def acked(self) -> bool:
@@ -137,6 +139,7 @@ def _completion(item: dict[str, Any]) -> Completion:
         last_ack_at=responses.seconds(item.get("last_ack_at_ms")),
         outstanding=item.get("outstanding"),
         failures=item.get("failures"),
+        dropped=item.get("dropped", 0),
     )
 
 

@@ -188,4 +188,4 @@ class FailTuple(TupleSignal):
 
 
 class DropTuple(TupleSignal):
-    """Ack a tuple that no retry would help: ``on_drop`` is called with it, and it is counted."""
+    """Ack a tuple that no retry would help: ``on_drop`` is called with it, and the completion counts it."""

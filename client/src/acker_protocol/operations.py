@@ -73,7 +73,8 @@ class Ack:
 
     ``outstanding`` is the number of children minus the number of edges acked (None: unknown). ``edge_id`` names the
     edge, so that a topology that dedupes applies the ack once. ``children`` are the edges of the children, if they are
-    named; they only explain the root, so acks are equal without them.
+    named; they only explain the root, so acks are equal without them. ``dropped``: the tuple was not processed, for no
+    retry would help; the completion counts it.
     """
 
     root_id: int
@@ -82,6 +83,7 @@ class Ack:
     edge_id: int | None = None
     component: str | None = None
     children: tuple[int, ...] | None = field(default=None, compare=False, repr=False)
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,7 @@ class CompletionRecord:
     ``last_component``, ``last_ack_ms`` and ``outstanding`` say where a root hung that timed out: the component of its
     last ack, the time of that ack, and the number of edges that were not acked. None where that is unknown, or the
     topology keeps no details of roots. ``failures`` is how many edges failed, None for a root that ends at its first
-    fail.
+    fail. ``dropped`` is how many edges were acked as dropped.
     """
 
     root_id: int
@@ -141,6 +143,7 @@ class CompletionRecord:
     last_ack_ms: int | None = None
     outstanding: int | None = None
     failures: int | None = None
+    dropped: int = 0
 
     @property
     def complete_latency_ms(self) -> int:

@@ -40,10 +40,10 @@ class Tree:
     """An unfinished root: early without a spout task, pending with one.
 
     ``outstanding`` is None if unknown. ``edges`` are the remembered edges that ended, each with the time of its ack or
-    fail. ``failure`` is the first fail, ``failures`` the number of edges that failed, and ``has_plain_fail`` says that
-    a fail came without an edge. ``end_on`` is None until the init came. ``last_ack_ms`` and ``last_component`` are the
-    time of the last ack and the component that it named, of a tree that ``has_details``; a fail that ends an edge
-    counts as an ack here. Times are Unix milliseconds.
+    fail. ``failure`` is the first fail, ``failures`` the number of edges that failed, ``dropped`` of those that were
+    acked as dropped, and ``has_plain_fail`` says that a fail came without an edge. ``end_on`` is None until the init
+    came. ``last_ack_ms`` and ``last_component`` are the time of the last ack and the component that it named, of a tree
+    that ``has_details``; a fail that ends an edge counts as an ack here. Times are Unix milliseconds.
     """
 
     root_id: int
@@ -58,6 +58,7 @@ class Tree:
     idle_deadline_ms: int | None = None
     failure: Fail | None = None
     failures: int = 0
+    dropped: int = 0
     has_plain_fail: bool = False
     end_on: EndOn | None = None
     traceparent: str | None = None

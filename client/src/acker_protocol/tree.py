@@ -55,8 +55,8 @@ ACKED_TOO_OFTEN_IN_WINDOW = (
 )
 """Reasons of timeouts, of topologies without a dedupe window and with one."""
 
-MAX_FAILURES = 2**32 - 1
-"""Failed edges are counted up to this number."""
+MAX_COUNTED = 2**32 - 1
+"""Failed edges and dropped ones are counted up to this number."""
 
 _INT32 = range(-(2**31), 2**31)
 _STATES = {
@@ -136,9 +136,12 @@ def ack(
     *,
     is_full: bool,
 ) -> Transition:
-    """XOR an ack val in. An ack val of zero, or an edge that is remembered as acked, changes nothing."""
-    # rule: an ack val of zero changes nothing
-    if not operation.ack_val:
+    """XOR an ack val in. An ack val of zero, or an edge that is remembered as ended, changes nothing.
+
+    An ack of a dropped tuple is counted, also where its ack val is zero.
+    """
+    # rule: an ack val of zero changes nothing, unless the tuple was dropped
+    if not (operation.ack_val or operation.dropped):
         return Transition(state=state, operation_state=current_state(state))
     # rule: an ack begins no tree beyond the bound on early roots
     if refused := early_refusal(state, free_early):
@@ -150,6 +153,9 @@ def ack(
     # rule: an ack is refused whose edge there is no room to remember
     if refused := edge_refusal(state, operation.edge_id, rules, free_edges, is_full=is_full):
         return Transition(state=state, operation_state=refused)
+    # rule: an edge that was dropped is counted, whatever its value
+    if operation.dropped:
+        tree = replace(tree, dropped=min(tree.dropped + 1, MAX_COUNTED))
     tree = end_edge(tree, operation, now_ms, rules, free_edges)
     return resolve(xor_in(tree, operation.ack_val, operation.outstanding), now_ms)
 
@@ -186,7 +192,7 @@ def fail(
     if refused := edge_refusal(state, operation.edge_id, rules, free_edges, is_full=is_full):
         return Transition(state=marked, operation_state=refused)
     # rule: an edge that failed is counted, whatever its value
-    failed = replace(failed, failures=min(tree.failures + 1, MAX_FAILURES))
+    failed = replace(failed, failures=min(tree.failures + 1, MAX_COUNTED))
     failed = end_edge(failed, operation, now_ms, rules, free_edges)
     return resolve(xor_in(failed, operation.ack_val, operation.outstanding), now_ms)
 
@@ -236,6 +242,8 @@ def finish(tree: Tree, outcome: Outcome, now_ms: int) -> Transition:
         traceparent=tree.traceparent,
         # rule: the completion of a root that ends when all have ended tells how many failed
         failures=tree.failures if tree.end_on is EndOn.ALL_ENDED else None,
+        # rule: a completion tells how many edges were dropped
+        dropped=tree.dropped,
     )
     return Transition(
         state=Finished(outcome=outcome, at_ms=now_ms),

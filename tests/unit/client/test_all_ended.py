@@ -1,5 +1,7 @@
 """Tests roots that end when all of their edges have ended, some of them failed."""
 
+from contextlib import nullcontext
+
 import pytest
 from acker_client import DropTuple, EndOn, FailTuple, Outcome, UsageError
 from acker_client.completions import parse_webhook
@@ -104,14 +106,59 @@ def test_a_batch_collects_the_fails_of_edges(acker):
     assert done.failures == 2
 
 
-def test_a_dropped_tuple_is_no_failure(acker):
-    spout = acker.spout("imports")
-    headers = emit(spout, 2, end_on="all_ended")
-    with acker.receive(headers[0], component="load"):
+def drop(acker, header):
+    """Drop a part, after a child was made."""
+    with acker.receive(header, component="load") as tup:
+        child = tup.headers(key="note")
         raise DropTuple("not wanted")
-    work(acker, headers[1:])
+    return child
+
+
+@pytest.mark.parametrize("end_on", ["first_fail", "all_ended"])
+def test_a_dropped_tuple_is_no_failure_and_is_counted(acker, end_on):
+    spout = acker.spout("imports")
+    headers = emit(spout, 3, end_on=end_on)
+    children = [drop(acker, header) for header in headers[:2]]
+    work(acker, headers[2:])
+    assert read(spout) == []
+    work(acker, children)
     [done] = read(spout)
-    assert (done.outcome, done.failures) == (Outcome.ACKED, 0)
+    assert (done.outcome, done.failures or 0, done.dropped) == (Outcome.ACKED, 0, 2)
+
+
+def test_a_tuple_that_the_block_has_acked_is_not_dropped(acker):
+    spout = acker.spout("imports")
+    [header] = emit(spout, 1)
+    with acker.receive(header, component="load") as tup:
+        tup.ack()
+        raise DropTuple("too late")
+    [done] = read(spout)
+    assert (done.outcome, done.dropped) == (Outcome.ACKED, 0)
+
+
+@pytest.mark.parametrize("collects", [False, True], ids=["buffered", "in a batch"])
+def test_acks_of_dropped_tuples_are_never_folded(service, collects):
+    with service.acker(linger=60) as acker:
+        spout = acker.spout("imports")
+        headers = emit(spout, 6)
+        with acker.batch() if collects else nullcontext():
+            work(acker, headers[:2])
+            children = [drop(acker, header) for header in headers[2:4]]
+            work(acker, headers[4:] + children)
+        acker.flush()
+        assert [done.dropped for done in read(spout)] == [2]
+    acks = [operation for operation in service.applied if isinstance(operation, Ack)]
+    assert [ack.dropped for ack in acks] == [False, True, True, False]
+    assert [ack.edge_id is None for ack in acks] == [True, False, False, True]
+
+
+def test_a_dropped_part_that_is_redelivered_counts_once_on_a_topology_that_dedupes():
+    with MemoryAcker(clock=Clock()).acker(linger=0) as acker:
+        spout = acker.spout("imports")
+        headers = emit(spout, 2)
+        work(acker, [drop(acker, headers[0]), drop(acker, headers[0]), headers[1]])
+        [done] = read(spout)
+        assert (done.outcome, done.dropped) == (Outcome.ACKED, 1)
 
 
 def test_a_timeout_tells_how_many_failed(acker, time):
@@ -133,13 +180,13 @@ def test_a_redelivered_part_counts_once_on_a_topology_that_dedupes():
         assert (done.outcome, done.failures) == (Outcome.FAILED, 1)
 
 
-def test_a_webhook_tells_how_many_failed():
+def test_a_webhook_tells_how_many_failed_and_were_dropped():
     completion = (
         b'{"id": "1", "root_id": "00000000000000a1", "outcome": "failed", "message_id": null, "reason": null,'
-        b'"component": null, "complete_latency_ms": 1, "at_ms": 1, "failures": 2}'
+        b'"component": null, "complete_latency_ms": 1, "at_ms": 1, "failures": 2, "dropped": 3}'
     )
     [done] = parse_webhook(b'{"type": "completion.batch", "data": {"completions": [%s]}}' % completion)
-    assert done.failures == 2
+    assert (done.failures, done.dropped) == (2, 3)
 
 
 @pytest.mark.anyio

@@ -92,7 +92,15 @@ class AckBuffer:
                 return True
             return any(not roots.isdisjoint(frozen.roots) for frozen in self._frozen)
 
-    def add_acks(self, acks: "Acks", component: str, *, fold: bool, is_traced: "Callable[[int], bool]") -> bool:
+    def add_acks(
+        self,
+        acks: "Acks",
+        component: str,
+        *,
+        fold: bool,
+        is_traced: "Callable[[int], bool]",
+        dropped: bool = False,
+    ) -> bool:
         """Add the acks of one tuple, as `FoldedOperations.add_acks` does.
 
         True if they have to be flushed: no flusher runs, or they have filled a batch. See `Flusher.attend`.
@@ -100,7 +108,7 @@ class AckBuffer:
         with self._lock:
             records = self._folded.records
             filled = len(records) // self._batch_size
-            self._folded.add_acks(acks, component, fold=fold, is_traced=is_traced)
+            self._folded.add_acks(acks, component, fold=fold, is_traced=is_traced, dropped=dropped)
             return not self._flushing or len(records) // self._batch_size > filled
 
     def begin_flushing(self) -> bool:

@@ -39,7 +39,7 @@ class FoldedOperations:
     """Operations in the order in which the program gave them; `fold_ack` folds the acks of one root.
 
     Only acks of distinct edges fold: the same edge acked twice stays two operations, as the state machine demands. An
-    ack that names its children, as those of traced roots do, does not fold either.
+    ack that names its children, as those of traced roots and of dropped tuples do, does not fold either.
     An operation of another kind, or one that is not to be folded, closes its root's fold, so later acks stay behind it.
     """
 
@@ -72,22 +72,34 @@ class FoldedOperations:
             self._unfolded.add(operation.root_id)
             self.records.append(operation)
 
-    def add_acks(self, acks: "Acks", component: str, *, fold: bool, is_traced: "Callable[[int], bool]") -> None:
-        """Add the acks of one tuple, folded or as they are; those of traced roots name their children."""
+    def add_acks(
+        self,
+        acks: "Acks",
+        component: str,
+        *,
+        fold: bool,
+        is_traced: "Callable[[int], bool]",
+        dropped: bool = False,
+    ) -> None:
+        """Add the acks of one tuple, folded or as they are; those of traced roots name their children.
+
+        Those of a ``dropped`` tuple are never folded: the service counts them.
+        """
         ids, edges = acks
         add = self.fold_ack if fold else self.add_ack
         if edges is None:
             for at in range(0, len(ids), 2):
                 root, edge = ids[at], ids[at + 1]
-                if is_traced(root):
-                    self.add([_ack(root, edge, -1, edge, component, ())])
+                if dropped or is_traced(root):
+                    self.add([_ack(root, edge, -1, edge, component, (), dropped=dropped)])
                 else:
                     add(root, edge, edge, -1, component)
             return
         for each in edges:
-            if is_traced(each.root_id):
-                children = tuple(each.children)
-                self.add([_ack(each.root_id, each.ack_val, each.outstanding, each.edge_id, component, children)])
+            if dropped or is_traced(each.root_id):
+                value, children = each.ack_val, tuple(each.children)
+                ack = _ack(each.root_id, value, each.outstanding, each.edge_id, component, children, dropped=dropped)
+                self.add([ack])
             else:
                 add(each.root_id, each.edge_id, each.ack_val, each.outstanding, component)
 
@@ -169,6 +181,8 @@ def _ack(
     edge: int | None,
     component: str | None,
     children: tuple[int, ...] | None = None,
+    *,
+    dropped: bool = False,
 ) -> Ack:
     return Ack(
         root_id=root,
@@ -177,4 +191,5 @@ def _ack(
         edge_id=edge,
         component=component,
         children=children,
+        dropped=dropped,
     )

@@ -153,7 +153,7 @@ class Submitter:
         info = self.session.cached_info
         return is_marked if info is None else info.is_traced
 
-    def _ack(self, tup: "BaseTuple") -> "Remaining[list[OperationState]]":
+    def _ack(self, tup: "BaseTuple", *, dropped: bool = False) -> "Remaining[list[OperationState]]":
         """Close the tuple only when nothing can go wrong any more before its acks are in flight.
 
         Nearly every ack is folded into the buffer here, and nothing is left to do. Acks that linger fold unless the
@@ -161,35 +161,37 @@ class Submitter:
         """
         flusher, info, batch = self.flusher, self.session.cached_info, open_batch(self)
         if info is None or not flusher.is_buffering or (batch is None and flusher.buffer.is_full):
-            return self._ack_otherwise(tup, batch)
-        fold, is_traced = not info.dedupes, info.is_traced
+            return self._ack_otherwise(tup, batch, dropped=dropped)
+        fold, traced, add = not info.dedupes, info.is_traced, flusher.buffer.add_acks
         if batch is not None:
-            batch.operations.add_acks(tup.take_acks(), tup.component, fold=fold, is_traced=is_traced)
+            batch.operations.add_acks(tup.take_acks(), tup.component, fold=fold, is_traced=traced, dropped=dropped)
             return None
-        must_flush = flusher.buffer.add_acks(tup.take_acks(), tup.component, fold=fold, is_traced=is_traced)
+        must_flush = add(tup.take_acks(), tup.component, fold=fold, is_traced=traced, dropped=dropped)
         return self._attend() if must_flush and tup.tracked else None
 
-    def _ack_otherwise(self, tup: "BaseTuple", batch: Batch | None) -> "Remaining[list[OperationState]]":
+    def _ack_otherwise(
+        self, tup: "BaseTuple", batch: Batch | None, *, dropped: bool
+    ) -> "Remaining[list[OperationState]]":
         """Ack a tuple where acks do not linger, or the topology was not read, or the buffer is full."""
         if tup.tracked and self.flusher.is_buffering:
-            return self._ack_when_possible(tup)
+            return self._ack_when_possible(tup, dropped=dropped)
         if tup.tracked and batch is None:
-            return self._ack_now(tup)
+            return self._ack_now(tup, dropped=dropped)
         acks = tup.take_acks()
         if batch is not None:
-            batch.operations.add_acks(acks, tup.component, fold=False, is_traced=self.is_traced)
+            batch.operations.add_acks(acks, tup.component, fold=False, is_traced=self.is_traced, dropped=dropped)
         return None
 
-    def _ack_when_possible(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
+    def _ack_when_possible(self, tup: "BaseTuple", *, dropped: bool) -> "Flow[list[OperationState]]":
         """Ack a tuple once the topology was read and the buffer has space."""
         yield from self.session.topology_info()
         yield from self.flusher.wait_for_space()
-        return (yield from finish(self._ack(tup))) or []
+        return (yield from finish(self._ack(tup, dropped=dropped))) or []
 
-    def _ack_now(self, tup: "BaseTuple") -> "Flow[list[OperationState]]":
+    def _ack_now(self, tup: "BaseTuple", *, dropped: bool) -> "Flow[list[OperationState]]":
         """Ack a tuple whose acks do not linger, by a request of their own."""
         acks = FoldedOperations()
-        acks.add_acks(tup.take_acks(), tup.component, fold=False, is_traced=self.is_traced)
+        acks.add_acks(tup.take_acks(), tup.component, fold=False, is_traced=self.is_traced, dropped=dropped)
         return (yield from self._send(acks.operations()))
 
     def _attend(self) -> "Flow[list[OperationState]]":
@@ -207,7 +209,8 @@ class Submitter:
     def _drop(self, tup: "BaseTuple", drop: DropTuple) -> "Flow[None]":
         self.dropped_tuples += 1
         yield RunBlocking(function=partial(self._on_drop, tup, drop))
-        yield from finish(self.complete(tup))
+        if not tup.closed:
+            yield from finish(self._ack(tup, dropped=True))
 
     def _send(self, operations: "Sequence[Operation]") -> "Flow[list[OperationState]]":
         if not operations:

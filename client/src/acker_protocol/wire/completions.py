@@ -9,8 +9,8 @@ from acker_protocol.operations import CompletionRecord, Outcome
 def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict[str, Any]:
     """Write a completion as its spout task gets it; its id depends on the topology's incarnation.
 
-    ``traceparent`` is left out where the init had none, ``failures`` where the root ends at its first fail, and what
-    says where a root hung of all but timeouts.
+    ``traceparent`` is left out where the init had none, ``failures`` where the root ends at its first fail, ``dropped``
+    where no edge was, and what says where a root hung of all but timeouts.
     """
     document: dict[str, Any] = {
         "id": completion_id(
@@ -31,6 +31,8 @@ def encode_completion(completion: CompletionRecord, *, incarnation: str) -> dict
         document["traceparent"] = completion.traceparent
     if completion.failures is not None:
         document["failures"] = completion.failures
+    if completion.dropped:
+        document["dropped"] = completion.dropped
     # rule: a timeout is written with where its root hung
     if completion.outcome is Outcome.TIMED_OUT:
         document |= {

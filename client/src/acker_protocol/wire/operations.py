@@ -38,7 +38,7 @@ _CHECKS: "dict[str, Checks]" = {
         "traceparent": fields.traceparent,
         "end_on": fields.end_on,
     },
-    "ack": _COMMON | _ENDED,
+    "ack": _COMMON | _ENDED | {"dropped": fields.boolean},
     "fail": _COMMON | _ENDED | {"reason": fields.reason},
     "reset-timeout": _COMMON,
 }
@@ -95,7 +95,7 @@ def encode_operation(operation: Operation) -> dict[str, Any]:
             ids, trace = _ids(operation), operation.trace or None
             return _without_none(op="init", **ids, spout_task=operation.spout_task, **_optional(operation), trace=trace)
         case Ack():
-            return _without_none(op="ack", **_ids(operation), **_optional(operation))
+            return _without_none(op="ack", **_ids(operation), **_optional(operation), dropped=operation.dropped or None)
         case Fail():
             return _without_none(op="fail", **_ids(operation), **_optional(operation))
         case _:  # ResetTimeout

@@ -10,7 +10,7 @@ by its number, counted from 1. ``text`` is the message id of an init; a fail poi
 Flag 4 traces the root of an init. With flag 8 a string names the edges of an init or the children of an ack or a fail,
 16 hex digits each: an init points to it by ``edge_id``, the others by ``text``. With flag 16 the root of an init ends
 when all of its edges have ended, with flag 32 at its first fail. With flag 16 a fail ends an edge, and has the fields
-of an ack.
+of an ack. With flag 16 an ack is one of a dropped tuple.
 
 Records may share strings, so a small body can hold a large batch: `unpacked_size` says how large.
 """
@@ -42,6 +42,8 @@ ALL_ENDED, FIRST_FAIL = 16, 32
 """Flags of an init: what ends its root."""
 ENDS_EDGE = 16
 """The flag of a fail that ends an edge."""
+DROPPED = 16
+"""The flag of an ack of a dropped tuple."""
 FORMS = ALL_ENDED + FIRST_FAIL
 INIT, ACK, FAIL, RESET_TIMEOUT = range(1, 5)
 POINTERS = 4
@@ -61,7 +63,7 @@ _COPIED = struct.Struct(">HH20xQ8xIII")
 """The op, the flags and the numbers of strings that are stored once for each record: names of an init, reason of a
 fail, text, component.
 """
-_FORMS = {INIT: (0, ALL_ENDED, FIRST_FAIL), ACK: (0,), FAIL: (0, ENDS_EDGE), RESET_TIMEOUT: (0,)}
+_FORMS = {INIT: (0, ALL_ENDED, FIRST_FAIL), ACK: (0, DROPPED), FAIL: (0, ENDS_EDGE), RESET_TIMEOUT: (0,)}
 """The forms that each op has."""
 GIVEN = (("outstanding", OUTSTANDING_GIVEN), ("progress_timeout_ms", PROGRESS_GIVEN))
 
@@ -101,10 +103,8 @@ class PackedWriter:
     def add(self, operation: "Operation") -> None:
         """Add an operation of any kind."""
         match operation:
-            case Ack(children=tuple(children)) if len(children) > 1:
-                names, component = self._number(write_names(children)), self._number(operation.component)
-                self._values += (ACK, OUTSTANDING_GIVEN + NAMED, len(children) - 1, operation.root_id)
-                self._values += (operation.ack_val, operation.edge_id or 0, 0, 0, 0, names, component)
+            case Ack(dropped=True) | Ack(children=(_, _, *_)):
+                self._add_ended(ACK, DROPPED if operation.dropped else 0, operation)
             case Ack():
                 self.add_ack(
                     operation.root_id,
@@ -116,7 +116,7 @@ class PackedWriter:
             case Init():
                 self._add_init(operation)
             case Fail():
-                self._add_fail(operation)
+                self._add_ended(FAIL, 0 if operation.is_plain else ENDS_EDGE, operation, operation.reason)
             case _:
                 component = self._number(operation.component)
                 self._values += (RESET_TIMEOUT, 0, 0, operation.root_id, 0, 0, 0, 0, 0, 0, component)
@@ -146,13 +146,12 @@ class PackedWriter:
         self._values += (init.message_timeout_ms or 0, progress_ms or 0)
         self._values += (self._number(init.spout_task), self._number(init.message_id), self._number(init.component))
 
-    def _add_fail(self, fail: Fail) -> None:
-        ack_val, outstanding, children = fail.ack_val, fail.outstanding, fail.children
-        flags = (ack_val is not None) * ENDS_EDGE + (outstanding is not None) * OUTSTANDING_GIVEN
+    def _add_ended(self, op: int, form: int, ended: Ack | Fail, reason: str | None = None) -> None:
+        outstanding, children = ended.outstanding, ended.children
         names = self._number(write_names(children)) if children and len(children) > 1 else 0
-        flags += (names != 0) * NAMED
-        self._values += (FAIL, flags, outstanding or 0, fail.root_id, ack_val or 0, fail.edge_id or 0, 0, 0)
-        self._values += (self._number(fail.reason), names, self._number(fail.component))
+        flags = form + (outstanding is not None) * OUTSTANDING_GIVEN + (names != 0) * NAMED
+        self._values += (op, flags, outstanding or 0, ended.root_id, ended.ack_val or 0, ended.edge_id or 0, 0, 0)
+        self._values += (self._number(reason), names, self._number(ended.component))
 
     def _number(self, string: str | None) -> int:
         return 0 if string is None else self._numbers.setdefault(string, len(self._numbers) + 1)
@@ -272,7 +271,8 @@ def _check_flags(op: int, flags: int) -> None:
         raise InvalidRequest("a fail has other flags only with flag 16: it ends an edge")
     if flags & FORMS not in _FORMS[op]:
         raise InvalidRequest(
-            "flags 16 and 32 are for an init, not both: what ends it; flag 16 also for a fail of an edge"
+            "flags 16 and 32 are for an init, not both: what ends it; flag 16 also for a fail of an edge and an ack of "
+            "a dropped tuple"
         )
 
 
@@ -313,6 +313,8 @@ def _document(op: int, flags: int, fields: dict[str, int], strings: "Table") -> 
         document["trace"] = True
     if op == INIT and flags & FORMS:
         document["end_on"] = _END_ON[flags & FORMS]
+    if op == ACK and flags & DROPPED:
+        document["dropped"] = True
     return {"root_id": format_id(0)} | document
 
 

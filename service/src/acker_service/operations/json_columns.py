@@ -52,7 +52,7 @@ class _EndedEdge(_Operation):
 
 
 class _Ack(_EndedEdge, tag="ack"):
-    pass
+    dropped: bool | None = None
 
 
 class _Fail(_EndedEdge, tag="fail"):
@@ -167,16 +167,22 @@ def _fill_rare_fields(columns: _Columns, records: _Records, rows: Sequence[int],
     records["flags"] |= np.array(forms, np.uint16)
 
 
-def _fill_acks(columns: _Columns, records: _Records, rows: Sequence[int], acks: Sequence[_EndedEdge]) -> None:
-    edges, children = [ack.edge_id for ack in acks], [ack.children for ack in acks]
-    ack_vals = [ack.ack_val for ack in acks]
+def _fill_acks(columns: _Columns, records: _Records, rows: Sequence[int], acks: Sequence[_Ack]) -> None:
+    _fill_ended_edges(columns, records, rows, acks)
+    if dropped := [place for place, ack in enumerate(acks) if ack.dropped]:
+        records["flags"][dropped] |= np.uint16(packed.DROPPED)
+
+
+def _fill_ended_edges(columns: _Columns, records: _Records, rows: Sequence[int], ended: Sequence[_EndedEdge]) -> None:
+    edges, children = [op.edge_id for op in ended], [op.children for op in ended]
+    ack_vals = [op.ack_val for op in ended]
     where = _put_ids(records, "edge_id", edges)
     if where is not None and not records["edge_id"][where].all():
         raise ValueError("an edge id is zero")
-    if None in ack_vals:  # such an ack names its edge, and perhaps children
+    if None in ack_vals:  # such an operation names its edge, and perhaps children
         named = zip(ack_vals, children, strict=True)
         children = [some or [] if ack_val is None else some for ack_val, some in named]
-    where = _put_sums(records, ack_vals, [ack.outstanding for ack in acks], children)
+    where = _put_sums(records, ack_vals, [op.outstanding for op in ended], children)
     if where is None:
         return
     if any(edge in some for edge, some in zip(_select(edges, where), _select(children, where), strict=True)):
@@ -193,7 +199,7 @@ def _fill_fails(columns: _Columns, records: _Records, rows: Sequence[int], fails
     ended = [place for place, fail in enumerate(fails) if _ends_edge(fail)]
     if ended:
         edges = np.zeros(len(ended), RECORDS)
-        _fill_acks(columns, edges, [rows[place] for place in ended], [fails[place] for place in ended])
+        _fill_ended_edges(columns, edges, [rows[place] for place in ended], [fails[place] for place in ended])
         for field in ("ack_val", "outstanding", "edge_id"):
             records[field][ended] = edges[field]
         records["flags"][ended] = edges["flags"] | np.uint16(packed.ENDS_EDGE)

@@ -6,6 +6,7 @@ import numpy as np
 from acker_protocol.wire.packed import (
     ACK,
     ALL_ENDED,
+    DROPPED,
     ENDS_EDGE,
     FAIL,
     FIRST_FAIL,
@@ -38,7 +39,7 @@ _OWN = {
         for form in (0, ALL_ENDED, FIRST_FAIL)
         for flags in range(4)
     },
-    **{(ACK, flags): _ANY | {"ack_val", "edge_id"} for flags in range(2)},
+    **{(ACK, form + flags): _ANY | {"ack_val", "edge_id"} for form in (0, DROPPED) for flags in range(2)},
     (FAIL, 0): _ANY | {"spout_task"},
     **{(FAIL, ENDS_EDGE + flags): _ANY | {"spout_task", "ack_val", "edge_id"} for flags in range(2)},
     (RESET_TIMEOUT, 0): _ANY,

@@ -270,8 +270,9 @@ def _kind_and_sums(operation: Operation) -> tuple[int, int, int | None, str | No
         case Init(end_on=end_on):
             op = packed.INIT | (packed.END_ON_FLAGS[end_on] if end_on else 0)
             return op, operation.ack_val, operation.outstanding, operation.message_id
-        case Ack():
-            return packed.ACK, operation.ack_val, operation.outstanding, None
+        case Ack(dropped=dropped):
+            op = packed.ACK | (packed.DROPPED if dropped else 0)
+            return op, operation.ack_val, operation.outstanding, None
         case Fail(ack_val=int() as ack_val):
             return packed.FAIL | packed.ENDS_EDGE, ack_val, operation.outstanding, operation.reason
         case Fail():

@@ -22,17 +22,17 @@ _TEXT_LENGTH = struct.Struct(">H")
 _OUTCOME_MASK = 3
 _OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.TIMED_OUT)
 _OUTCOME_NAMES = tuple(outcome.value for outcome in _OUTCOMES)
-_MESSAGE_ID, _REASON, _COMPONENT, _TRACEPARENT, _FAILURES = 4, 8, 16, 32, 64
+_MESSAGE_ID, _REASON, _COMPONENT, _TRACEPARENT, _FAILURES, _DROPPED = 4, 8, 16, 32, 64, 128
 """The flags of the texts that follow the fixed fields, in this order."""
 _PROGRESS = struct.Struct(">BiBI")
 """How the text `_COMPONENT` of a timeout begins: flags, outstanding, time of the last ack; then the last component."""
 _OUTSTANDING_KNOWN, _ACK_CAME = 1, 2
 _TIMED_OUT = 2
 _NO_PROGRESS = ',"last_component":null,"last_ack_at_ms":null,"outstanding":null'
-_ANY_TEXT = _MESSAGE_ID | _REASON | _COMPONENT | _TRACEPARENT | _FAILURES
+_ANY_TEXT = _MESSAGE_ID | _REASON | _COMPONENT | _TRACEPARENT | _FAILURES | _DROPPED
 _OUTCOME_FLAGS = bytes(range(len(_OUTCOMES)))
 """The flags of completions without texts."""
-_TEXTS = tuple((flags & _ANY_TEXT).bit_count() for flags in range(128))
+_TEXTS = tuple((flags & _ANY_TEXT).bit_count() for flags in range(256))
 """The number of texts by flags."""
 
 Quote = Callable[[str], str]
@@ -141,6 +141,9 @@ def _write(packed: bytes, at: int, count: int, incarnation: str, quote: Quote, w
             if flags & _FAILURES:
                 begin, at = at + 2, at + 2 + (packed[at] << 8 | packed[at + 1])
                 more += f',"failures":{int.from_bytes(packed[begin:at], "big")}'
+            if flags & _DROPPED:
+                begin, at = at + 2, at + 2 + (packed[at] << 8 | packed[at + 1])
+                more += f',"dropped":{int.from_bytes(packed[begin:at], "big")}'
         started, ended = EPOCH_MS + (start_high << 32 | start_low), EPOCH_MS + (end_high << 32 | end_low)
         outcome, root_id = names[flags & _OUTCOME_MASK], f"{root:016x}"
         name = sha256(f"{incarnation}:{root_id}:{started}:{outcome}".encode()).hexdigest()[:32]
@@ -161,7 +164,7 @@ def decode_completions(packed: bytes, spout_task: str) -> Iterator[CompletionRec
         root_id, start_high, start_low, end_high, end_low, flags = _COMPLETION.unpack_from(packed, at)
         at += _COMPLETION.size
         texts: dict[int, bytes] = {}
-        for flag in (_MESSAGE_ID, _REASON, _COMPONENT, _TRACEPARENT, _FAILURES):
+        for flag in (_MESSAGE_ID, _REASON, _COMPONENT, _TRACEPARENT, _FAILURES, _DROPPED):
             if flags & flag:
                 (length,) = _TEXT_LENGTH.unpack_from(packed, at)
                 at += _TEXT_LENGTH.size + length
@@ -183,6 +186,7 @@ def decode_completions(packed: bytes, spout_task: str) -> Iterator[CompletionRec
             last_ack_ms=last_ack_ms,
             outstanding=outstanding,
             failures=int.from_bytes(texts[_FAILURES], "big") if _FAILURES in texts else None,
+            dropped=int.from_bytes(texts.get(_DROPPED, b""), "big"),
         )
 
 

@@ -18,6 +18,7 @@ _LIVE = "streams of live events have a bound of their own"
 _STREAMS = "an error that ends a stream is its last event"
 _STATES = "the states of many roots are read in one request"
 _FAILURES = "a root may end when all of its edges have ended, some of them failed"
+_DROPPED = "a completion counts the tuples that were dropped"
 _ACTS = "the topologies share what is kept of the audit trail"
 _GRACE = "roots that were due in an outage may get grace"
 _REMEMBERED = "what a topology remembers is bounded"
@@ -34,7 +35,9 @@ CHANGED: Pieces = {
     "POST /v1/topologies/{topology}/spouts/{spout_task}/secret/rotate": _SECRETS,
     "schemas/Callback": _SECRETS,
     "schemas/WebhookChange": _SECRETS,
-    "schemas/Completion": f"{_REASONS}; a timeout tells where its root hung; {_FAILURES}",
+    "schemas/Completion": f"{_REASONS}; a timeout tells where its root hung; {_FAILURES}; {_DROPPED}",
+    "schemas/Ack": _DROPPED,
+    "schemas/AckInBatch": _DROPPED,
     "schemas/Failure": f"{_REASONS}; {_FAILURES}",
     "schemas/FinishedRoot": f"{_REASONS}; {_FAILURES}",
     "GET /v1/events": f"{_EARLY_BYTES}; {_STREAMS}; {_LIVE}; {_REMEMBERED}",

@@ -80,6 +80,12 @@ def test_a_completion_tells_failures_only_where_its_root_ends_when_all_have_ende
         assert encode_completion(counted, incarnation="1") == document | {"failures": failures}
 
 
+def test_a_completion_tells_dropped_edges_only_where_some_were() -> None:
+    document = encode_completion(FAILED, incarnation="1")
+    assert "dropped" not in document
+    assert encode_completion(replace(FAILED, dropped=2), incarnation="1") == document | {"dropped": 2}
+
+
 def test_a_completion_has_a_traceparent_only_where_its_init_gave_one() -> None:
     traced = replace(FAILED, traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
     document = encode_completion(FAILED, incarnation="1")

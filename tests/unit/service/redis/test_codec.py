@@ -167,13 +167,13 @@ class Reader:
 
 
 def form_of(message: Operation) -> int:
-    """The bits of the first byte that say how an init ends, and that a fail ends an edge."""
+    """The bits of the first byte that say how an init ends, that a fail ends an edge, and that an ack is of a drop."""
     match message:
         case Init(end_on=EndOn.ALL_ENDED):
             return 16
         case Init(end_on=EndOn.FIRST_FAIL):
             return 32
-        case Fail(ack_val=int()):
+        case Fail(ack_val=int()) | Ack(dropped=True):
             return 16
         case _:
             return 0

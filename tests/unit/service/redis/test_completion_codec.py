@@ -87,6 +87,15 @@ def test_a_completion_tells_how_many_edges_failed() -> None:
     assert json.loads(document)["failures"] == 258
 
 
+def test_a_completion_tells_how_many_edges_were_dropped() -> None:
+    packed = bytes.fromhex(COUNTED)
+    packed = packed[:18] + bytes([packed[18] | 128]) + packed[19:] + bytes.fromhex("0004 00000103")
+    (found,) = decode_completions(packed, "orders")
+    assert (found.failures, found.dropped) == (258, 259)
+    (document,) = PackedCompletions(packed).write("1", UNICODE).documents
+    assert json.loads(document)["dropped"] == 259
+
+
 def test_an_empty_entry_has_no_completions() -> None:
     assert list(decode_completions(b"", "orders")) == []
 
@@ -123,6 +132,8 @@ def written(done: CompletionRecord) -> bytes:
         flags, tail = flags | 32, tail + struct.pack(">H", 25) + encode_traceparent(done.traceparent)
     if done.failures is not None:
         flags, tail = flags | 64, tail + struct.pack(">HI", 4, done.failures)
+    if done.dropped:
+        flags, tail = flags | 128, tail + struct.pack(">HI", 4, done.dropped)
     times = b"".join((at - EPOCH_MS).to_bytes(5, "big") for at in (done.started_ms, done.at_ms))
     return done.root_id.to_bytes(8, "big") + times + bytes([flags]) + tail
 
@@ -143,6 +154,7 @@ completions = st.builds(
     last_ack_ms=st.none() | times,
     outstanding=st.none() | st.integers(-(2**31), 2**31 - 1),
     failures=st.none() | st.integers(0, 2**32 - 1),
+    dropped=st.just(0) | st.integers(1, 2**32 - 1),
 ).map(of_its_outcome)
 
 
@@ -187,6 +199,7 @@ with_any_texts = st.builds(
     last_ack_ms=st.none() | times,
     outstanding=st.none() | st.integers(-(2**31), 2**31 - 1),
     failures=st.none() | st.integers(0, 2**32 - 1),
+    dropped=st.just(0) | st.integers(1, 2**32 - 1),
 ).map(of_its_outcome)
 without_texts = st.builds(
     CompletionRecord,

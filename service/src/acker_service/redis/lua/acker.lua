@@ -86,10 +86,10 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 52
+local VERSION = 53
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
-local ALL_ENDED, ENDS_EDGE = 1, 1  -- forms of an init and of a fail (operations.lua)
+local ALL_ENDED, ENDS_EDGE, DROPPED = 1, 1, 1  -- forms of an init, of a fail and of an ack (operations.lua)
 -- rule: the backstop is three times the longest timeout
 local BACKSTOP_MS = 21 * 86400000
 

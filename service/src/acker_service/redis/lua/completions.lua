@@ -1,9 +1,9 @@
 --[[
   A completion in a mailbox, big-endian: root id c8, started I5 and ended I5 (milliseconds since 2020-01-01), flags B
-  (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component, 32 traceparent, 64 failures), then
-  in that order each text that has a flag, as its length I2 and its bytes; a traceparent is trace id, span id and flags,
-  25 bytes, failures the number of edges that failed, I4. A timeout has no component: of a root with details its text 16
-  says where it hung, as flags B (1 outstanding is known, 2 an ack came), outstanding i4, time of the last ack I5, and the
+  (the outcome 0 acked, 1 failed, 2 timed out; 4 message id, 8 reason, 16 component, 32 traceparent, 64 failures,
+  128 dropped), then in that order each text that has a flag, as its length I2 and its bytes; a traceparent is trace id,
+  span id and flags, 25 bytes, failures the number of edges that failed and dropped of those that were dropped, I4. A
+  timeout has no component: of a root with details its text 16 says where it hung, as flags B (1 outstanding is known, 2 an ack came), outstanding i4, time of the last ack I5, and the
   component of the last ack.
 ]]
 
@@ -23,6 +23,7 @@ do
     TEXTS[i + 32] = TEXTS[i] + 1
     TEXTS[i + 64], TEXTS[i + 96] = TEXTS[i] + 1, TEXTS[i] + 2
   end
+  for i = 0, 127 do TEXTS[i + 128] = TEXTS[i] + 1 end
 end
 
 -- Returns the position behind so many completions that begin at a position. Without struct.unpack and calls of its own it
@@ -146,6 +147,8 @@ local function finish(call, root, outcome)
   if root.tally then
     behind, last_texts = add_text(behind, last_texts, 64, struct.pack('>I4', root.tally.failures))
   end
+  -- rule: a completion carries how many edges were dropped
+  if root.dropped then behind, last_texts = add_text(behind, last_texts, 128, struct.pack('>I4', root.dropped)) end
   local completions = call.completions_by_spout[root.spout] or {}
   call.completions_by_spout[root.spout] = completions
   -- rule: a completion says when the tree began

@@ -7,7 +7,7 @@
 
   The low half of the first byte is the kind (1 init, 2 ack, 3 fail, 4 reset timeout), the high half the form of an
   operation that has one: of an init 1, it ends when all of its edges have ended, or 2, at its first fail (0: as the
-  topology says); of a fail 1, it ends an edge as an ack does.
+  topology says); of a fail 1, it ends an edge as an ack does; of an ack 1, its tuple was dropped.
 ]]
 
 local TRACEPARENT_BYTES = 25

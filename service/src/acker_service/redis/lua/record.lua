@@ -19,6 +19,7 @@
                                 16 it ends when all of its edges have ended
                                 32 number of failed edges I4 follows
                                 64 a plain fail came (of an early root)
+                                128 number of dropped edges I4 follows
     message id                  the rest, if the record stays within 58 bytes without details, and so within 64 with
                                 them: one longer value would turn the whole small hash of the bucket into a large one
 
@@ -28,11 +29,13 @@
   F (finished; outcome is A, F or T); high and low are the ack val. failure is the packed failure (completions.lua) of a
   fail of this call; the failure of an earlier call lies in x<b>. tally is what is counted of its fails, by a pending root
   only if it ends when all have ended (ends_when_all_have), by an early one once it was failed, else nil: failures is the
-  number of edges that failed, all_ended says that the init came, has_plain_fail that a fail without an edge did.
+  number of edges that failed, all_ended says that the init came, has_plain_fail that a fail without an edge did. dropped
+  is the number of edges that were acked as dropped, nil for none.
   message_id_is_long says that the message id lies in x<b>, has_traceparent that the traceparent does. holds_slot says
   that the root counts against its spout task's cap of pending roots. acks is the number of acks, nil without details;
   acked_at is the time of the last one, nil if none came, and component the number of its component. The number of early
-  roots (key early) is the number of records of early roots. size is what an early root takes, early_size what it took when it was loaded: false if it was not early then.
+  roots (key early) is the number of records of early roots. size is what an early root takes, early_size what it took
+  when it was loaded: false if it was not early then.
 ]]
 
 local MAX_RECORD_BYTES = 58
@@ -40,7 +43,7 @@ local HEAD_BYTES, DETAIL_BYTES = 22, 6
 -- The flag of a record with details, their position in it, and the position behind them.
 local DETAILS, DETAILS_AT, BEHIND_DETAILS = 128, 12, 12 + DETAIL_BYTES
 local MAX_ACKS = 65535
-local TRACED, TRACEPARENT, ENDS_ON_ALL, FAILED_EDGES, PLAIN_FAIL = 4, 8, 16, 32, 64 -- of the rare fields
+local TRACED, TRACEPARENT, ENDS_ON_ALL, FAILED_EDGES, PLAIN_FAIL, DROPPED_EDGES = 4, 8, 16, 32, 64, 128 -- of the rare fields
 
 -- Begins a tally: { all_ended = whether the init came }.
 local function new_tally(tally)
@@ -54,15 +57,16 @@ local function read_rare_fields(root, raw, pos)
   if fields % 2 == 1 then root.outstanding, root.spout, pos = struct.unpack('>i4I4', raw, pos) end
   root.traced = fields % TRACEPARENT >= TRACED
   root.has_traceparent = fields % ENDS_ON_ALL >= TRACEPARENT
-  if fields >= ENDS_ON_ALL then
+  if fields % DROPPED_EDGES >= ENDS_ON_ALL then
     root.tally = new_tally { all_ended = fields % FAILED_EDGES >= ENDS_ON_ALL }
-    root.tally.has_plain_fail = fields >= PLAIN_FAIL
+    root.tally.has_plain_fail = fields % DROPPED_EDGES >= PLAIN_FAIL
   end
   if fields % 4 >= 2 then
     root.progress_timeout, root.idle_deadline, pos = struct.unpack('>I4I4', raw, pos)
     root.idle_deadline = root.started + root.idle_deadline
   end
   if fields % PLAIN_FAIL >= FAILED_EDGES then root.tally.failures, pos = struct.unpack('>I4', raw, pos) end
+  if fields >= DROPPED_EDGES then root.dropped, pos = struct.unpack('>I4', raw, pos) end
   return pos
 end
 
@@ -82,6 +86,7 @@ local function read_record(root, raw)
   root.traced, root.begins_trace = false, false
   root.traceparent, root.has_traceparent = nil, false
   if root.tally then root.tally = nil end
+  if root.dropped then root.dropped = nil end
   if bit.band(flags, 8) ~= 0 then root.message_timeout, pos = struct.unpack('>I4', raw, pos) end
   if bit.band(flags, 16) ~= 0 then pos = read_rare_fields(root, raw, pos) end
   if bit.band(flags, 32) ~= 0 then root.message_id = raw:sub(pos) end
@@ -128,8 +133,9 @@ local function is_wide(root)
 end
 
 local function pack_rare_fields(root)
-  local has_traceparent, tally = root.traceparent or root.has_traceparent, root.tally
-  if not is_wide(root) and not root.progress_timeout and not root.traced and not has_traceparent and not tally then
+  local has_traceparent, tally, dropped = root.traceparent or root.has_traceparent, root.tally, root.dropped
+  if not is_wide(root) and not root.progress_timeout and not root.traced and not has_traceparent and not tally
+    and not dropped then
     return ''
   end
   local fields, packed = 0, ''
@@ -140,12 +146,15 @@ local function pack_rare_fields(root)
   end
   if root.traced then fields = fields + TRACED end
   if has_traceparent then fields = fields + TRACEPARENT end
-  if not tally then return string.char(fields) .. packed end
-  if tally.all_ended then fields = fields + ENDS_ON_ALL end
-  -- rule: a root that waits keeps how many edges failed
-  if tally.failures > 0 then fields, packed = fields + FAILED_EDGES, packed .. struct.pack('>I4', tally.failures) end
-  -- rule: an early root keeps whether a plain fail came
-  if tally.has_plain_fail then fields = fields + PLAIN_FAIL end
+  if tally then
+    if tally.all_ended then fields = fields + ENDS_ON_ALL end
+    -- rule: a root that waits keeps how many edges failed
+    if tally.failures > 0 then fields, packed = fields + FAILED_EDGES, packed .. struct.pack('>I4', tally.failures) end
+    -- rule: an early root keeps whether a plain fail came
+    if tally.has_plain_fail then fields = fields + PLAIN_FAIL end
+  end
+  -- rule: a root keeps how many edges were dropped
+  if dropped then fields, packed = fields + DROPPED_EDGES, packed .. struct.pack('>I4', dropped) end
   return string.char(fields) .. packed
 end
 

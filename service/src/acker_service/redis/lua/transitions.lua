@@ -26,7 +26,7 @@ local apply_operation, replay_operation
 
 do
   local MAX_SPAN = 4294967295
-  local MAX_FAILURES = 4294967295
+  local MAX_COUNTED = 4294967295
   local SHORT_REASON = 64 -- characters
   local INIT, FAIL, RESET_TIMEOUT = 1, 3, 4
   local TRANSITIONS
@@ -74,8 +74,8 @@ do
 
   -- rule: whether an ack may begin a tree is looked at before its edge
   function ack(call, root, op)
-    -- rule: an ack without an ack val changes nothing
-    if op.high == 0 and op.low == 0 then return current_state(root) end
+    -- rule: an ack without an ack val changes nothing, unless its tuple was dropped
+    if op.high == 0 and op.low == 0 and op.form ~= DROPPED then return current_state(root) end
     -- rule: an ack that may begin no tree is refused
     local code = early_refusal(call, root)
     if code then return code end
@@ -83,6 +83,8 @@ do
     code = call.dedupe_window > 0 and op.edge_high and edge_refusal(call, root, op)
     if code then return code end
     if root.state == 'N' then new_tree(call, root, op) end
+    -- rule: a dropped edge counts, whatever its value
+    if op.form == DROPPED then root.dropped = math.min((root.dropped or 0) + 1, MAX_COUNTED) end
     end_edge(call, root, op)
     return resolve(call, root)
   end
@@ -109,7 +111,7 @@ do
     if op.form ~= ENDS_EDGE and root.tally then root.tally.has_plain_fail = true end
     if ends_edge and not code then
       -- rule: a failed edge counts, whatever its value
-      root.tally.failures = math.min(root.tally.failures + 1, MAX_FAILURES)
+      root.tally.failures = math.min(root.tally.failures + 1, MAX_COUNTED)
       end_edge(call, root, op)
     else
       -- rule: a fail that ended no edge is noted as a plain one
@@ -167,6 +169,7 @@ do
     root.message_id, root.message_id_is_long = nil, false
     root.traceparent, root.has_traceparent = nil, false
     if root.tally then root.tally = nil end
+    if root.dropped then root.dropped = nil end
     begin_details(call, root)
     begin_trace(call, root, op)
   end
