@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from acker_protocol.anchors import parse_anchors
-from acker_protocol.operations import Outcome
+from acker_protocol.operations import EndOn, Outcome
 from acker_protocol.routes import ANCHORS
 
 from acker_client._cli.find import failure_of
@@ -38,6 +38,11 @@ def emit(arguments: Sequence[str], *, description: str | None) -> int:
     add("--spout", metavar="NAME", help="The spout task that reads the completion [none reads it].")
     add("--message-timeout", type=float, metavar="SECONDS", help="By default that of the topology.")
     add("--trace", action="store_true", help="Keep the tree of the root; acker root tree shows it.")
+    add(
+        "--end-on",
+        choices=[str(kind) for kind in EndOn],
+        help="Whether it ends at its first fail, or when all have ended; by default as the topology says.",
+    )
     add_address(parser)
     found = parser.parse_args(arguments)
     return _report(partial(_emit, found))
@@ -83,7 +88,8 @@ def _emit(found: argparse.Namespace) -> int:
     address = address_of(found)
     with Acker(address.url, address.topology, address.api_key) as acker:
         task = acker.spout("acker-emit") if found.spout is None else acker.shared_spout(found.spout)
-        with task.emit(message_id=found.message_id, message_timeout=found.message_timeout, trace=found.trace) as root:
+        options = {"message_timeout": found.message_timeout, "trace": found.trace, "end_on": found.end_on}
+        with task.emit(message_id=found.message_id, **options) as root:
             header = root.headers()[ANCHORS]
     print_line(header)
     return 0
