@@ -51,6 +51,34 @@ def test_a_block_that_raises_fails_the_batch(acker: Acker, service: MemoryAcker)
     assert service.store.mailboxes["batches"][0][1]["reason"] == "half of it"
 
 
+def test_a_batch_may_end_when_all_have_ended_some_of_them_failed(acker: Acker, service: MemoryAcker):
+    with acker.collect("hour-13", end_on="all_ended") as batch:
+        first, second = batch.headers(key="a"), batch.headers(key="b")
+        acker.receive(first, component="load").fail("no price")
+    assert service.completions("batches") == []
+    acker.receive(second, component="load").ack()
+    [(_, completion)] = service.store.mailboxes["batches"]
+    assert (completion["outcome"], completion["failures"]) == ("failed", 1)
+
+
+def test_a_block_that_raises_counts_among_the_failures_of_a_batch_that_ends_when_all_have(
+    acker: Acker, service: MemoryAcker
+):
+    children: list[dict[str, str]] = []
+
+    def failing() -> None:
+        with acker.collect("hour-13", end_on="all_ended") as batch:
+            children.append(batch.headers(key="a"))
+            raise ValueError("half of it")
+
+    with pytest.raises(ValueError, match="half of it"):
+        failing()
+    assert service.completions("batches") == []
+    acker.receive(children[0], component="load").ack()
+    [(_, completion)] = service.store.mailboxes["batches"]
+    assert (completion["outcome"], completion["failures"], completion["reason"]) == ("failed", 1, "half of it")
+
+
 def test_the_batch_is_current_in_its_block(acker: Acker, service: MemoryAcker):
     with acker.collect("hour-13"):
         inject(headers := {})

@@ -167,7 +167,7 @@ def _has_ended(acker: "Acker", anchors: "Anchors", options: RunOptions) -> bool:
 
 
 def _end(acker: "Acker", tup: "Tuple", ended: Ended, children: ChildrenFile, around: ChildrenFile | None) -> int:
-    """Ack the tuple with its children, or fail it; it is failed, too, where it is unknown which children it has."""
+    """Ack the tuple with its children, or fail it with them; it is failed, too, where it is unknown which it has."""
     try:
         listed = children.close()
     except UsageError as error:
@@ -175,7 +175,7 @@ def _end(acker: "Acker", tup: "Tuple", ended: Ended, children: ChildrenFile, aro
         raise
     if ended.exit_code:
         if tup.on_error == "fail":
-            _fail(tup, ended)
+            _fail(tup, ended, listed)
         return ended.exit_code
     for child in listed:
         _add_child(tup, child)
@@ -199,9 +199,15 @@ def _was_done(acker: "Acker", tup: "Tuple") -> bool:
     return False
 
 
-def _fail(tup: "Tuple", ended: Ended) -> None:
-    """Fail the tuple. An error there does not replace the exit code of the command: the roots time out."""
+def _fail(tup: "Tuple", ended: Ended, children: "Sequence[Anchors]") -> None:
+    """Fail the tuple. An error there does not replace the exit code of the command: the roots time out.
+
+    A root that ends when all have ended waits for the children that the command has handed on.
+    """
     try:
+        with suppress(UsageError):  # a child of other roots; the tuple fails all the same
+            for child in children:
+                _add_child(tup, child)
         tup.fail(ended.reason)
     except AckerError as error:
         print_line(f"acker: {error}", file=sys.stderr)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from acker_client.admin import AsyncRoots, AsyncTopologies
     from acker_client.config import Clock, OnError, OnFull
     from acker_client.failures import AsyncFailures
+    from acker_client.root import EndOnName
     from acker_client.spout_tasks import AsyncSpoutTasks
 
 
@@ -184,12 +185,17 @@ class AsyncAcker(BaseClient):
 
     @asynccontextmanager
     async def collect(
-        self, message_id: str, *, spout: str = DEFAULT_SPOUT, message_timeout: float | None = None
+        self,
+        message_id: str,
+        *,
+        spout: str = DEFAULT_SPOUT,
+        message_timeout: float | None = None,
+        end_on: "EndOnName | None" = None,
     ) -> AsyncIterator[Collection]:
         """Collect a batch under one root, as `Acker.collect`."""
         from acker_client.asyncio.keep_alive import kept_alive  # noqa: PLC0415 - few programs need it
 
-        async with self.shared_spout(spout).emit(message_id, message_timeout=message_timeout) as root:
+        async with self.shared_spout(spout).emit(message_id, message_timeout=message_timeout, end_on=end_on) as root:
             anchors = root.headers()
         tup = self.receive(anchors, component=spout)
         collection = Collection(tup, message_id=message_id, root_id=root.root_id)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from acker_client.admin import Roots, Topologies
     from acker_client.config import Clock, OnError, OnFull
     from acker_client.failures import Failures
+    from acker_client.root import EndOnName
     from acker_client.spout_tasks import SpoutTasks
 
 
@@ -189,7 +190,12 @@ class Acker(BaseClient):
 
     @contextmanager
     def collect(
-        self, message_id: str, *, spout: str = DEFAULT_SPOUT, message_timeout: float | None = None
+        self,
+        message_id: str,
+        *,
+        spout: str = DEFAULT_SPOUT,
+        message_timeout: float | None = None,
+        end_on: "EndOnName | None" = None,
     ) -> Iterator[Collection]:
         """Collect a batch under one root: it completes when the block has ended and all children are acked.
 
@@ -197,10 +203,13 @@ class Acker(BaseClient):
         edge that holds the root open; the end of the block acks that edge with all children. The timeout is reset
         meanwhile. If the block raises, the root fails; if the process dies, it times out. The batch is current in its
         block (`acker_client.propagate`).
+
+        With ``end_on="all_ended"`` a child that fails does not end the batch: it completes as above, and says how many
+        failed. A block that raises counts as one of them.
         """
         from acker_client.sync.keep_alive import kept_alive  # noqa: PLC0415 - few programs need it
 
-        with self.shared_spout(spout).emit(message_id, message_timeout=message_timeout) as root:
+        with self.shared_spout(spout).emit(message_id, message_timeout=message_timeout, end_on=end_on) as root:
             held = root.headers()
         tup = self.receive(held, component=spout)
         collection = Collection(tup, message_id=message_id, root_id=root.root_id)
