@@ -72,11 +72,12 @@ class Tree:
             return self.acker.roots.get(self.root_id) is None
         return True
 
-    def completion(self) -> Completion:
-        """Wait for the root's completion; there is one only."""
+    def completion(self, spout: str | None = None) -> Completion:
+        """Wait for the completion of the root, or of one of a spout task that is shared; there is one only."""
+        task = self._spout if spout is None else self.acker.shared_spout(spout)
         found: list[Completion] = []
         while not found:
-            found = list(self._spout.completions(until=0))
+            found = list(task.completions(until=0))
         [completion] = found
         return completion
 
@@ -485,6 +486,32 @@ def test_emit_begins_a_root_whose_completion_its_spout_reads(tree: Tree) -> None
     found: list[str] = []
     tree.acker.shared_spout("cron").listen(on_ack=found.append, stop=lambda: found)
     assert found == ["nightly"]
+
+
+def test_emit_begins_a_root_that_ends_when_all_have_ended(tree: Tree) -> None:
+    emitted = tree.call("emit", "--message-id", "import", "--spout", "cron", "--end-on", "all_ended")
+    tree.environment["ACKER_ANCHORS"] = emitted.stdout.strip()
+    script = f"{STEP} -- false; {STEP} -- true; {STEP} -- sh -c 'echo no price >&2; exit 1'; true"
+    assert tree.run(script).returncode == 0
+    completion = tree.completion("cron")
+    assert (completion.outcome, completion.failures) == (Outcome.FAILED, 2)
+
+
+def test_a_command_that_fails_ends_with_the_steps_that_it_has_handed_on(tree: Tree) -> None:
+    emitted = tree.call("emit", "--message-id", "import", "--spout", "cron", "--end-on", "all_ended")
+    tree.environment["ACKER_ANCHORS"] = emitted.stdout.strip()
+    assert tree.run("acker anchor > child; exit 3").returncode == 3
+    child = (tree.folder / "child").read_text().strip()
+    assert tree.call("join", child).stdout == "pending\n"
+    assert tree.call("ack", child).returncode == 0
+    completion = tree.completion("cron")
+    assert (completion.outcome, completion.failures) == (Outcome.FAILED, 1)
+
+
+def test_emit_refuses_an_end_that_is_unknown(tree: Tree) -> None:
+    refused = tree.call("emit", "--message-id", "import", "--end-on", "all")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--end-on" in refused.stderr
 
 
 def test_the_page_works_when_pasted(process, tmp_path: Path) -> None:
