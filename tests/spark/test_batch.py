@@ -56,6 +56,46 @@ def test_what_is_failed_fails_with_its_reason_and_the_rest_is_acked(
     assert tracked.reasons() == {"1": "no cows", "2": None, "3": "not d"}
 
 
+def test_a_root_of_which_rows_failed_ends_when_all_of_its_edges_have_where_its_topology_says_so(
+    source: Source, tracked: Tracked, tmp_path: Path
+) -> None:
+    """Of the failed row something was emitted before; an edge elsewhere is open, too."""
+    tracked.create(end_on="all_ended", dedupe_window_ms=None)
+    sent: list[Any] = []
+
+    def cows(batch: Any, batch_id: int, collector: Any) -> None:
+        out = collector.emit(batch, "notify", key=["id"])
+        sent.extend(out.collect())
+        collector.fail(batch.where("sentence like '%cow%'"), "no cows")
+
+    source.put({"id": 1, "sentence": "a cow"}, {"id": 2, "sentence": "c"})
+    acker = tracked.acker()
+    run(acker.root(source.stream(), "id"), acker.foreach_batch(cows), tmp_path / "checkpoint")
+    assert tracked.pending() == {"1", "2"}
+    assert sorted(tracked.ack(row[ROOT], row[EDGE]) for row in sent) == ["acked", "failed"]
+    expect_outcomes(tracked, {"1": "failed", "2": "acked"})
+    assert tracked.failures() == {"1": 1, "2": 0}
+    assert tracked.reasons() == {"1": "no cows", "2": None}
+
+
+def test_rows_of_a_root_that_failed_already_are_no_late_deltas(
+    source: Source, tracked: Tracked, tmp_path: Path
+) -> None:
+    emitter, sent, shipped = tracked.acker(query_id="emitter"), list[Any](), list[Any]()
+
+    def forward(batch: Any, batch_id: int, collector: Any) -> None:
+        words = batch.withColumn("word", F.explode(F.split("sentence", " ")))
+        sent.extend(collector.emit(words, "words", key=["word"]).collect())
+
+    source.put({"id": 1, "sentence": "a cow b"})
+    run(emitter.root(source.stream(), "id"), emitter.foreach_batch(forward), tmp_path / "one")
+    receiver = tracked.acker(query_id="receiver", on_batch=shipped.append)
+    frame = receiver.received(source.spark.createDataFrame(sent))
+    receiver.foreach_batch(lambda batch, _, collector: collector.fail(batch.where("word = 'cow'"), "no cows"))(frame, 0)
+    expect_outcomes(tracked, {"1": "failed"})
+    assert [(one.acked, one.failed, one.late) for one in shipped] == [(2, 1, 0)]
+
+
 def test_what_is_emitted_is_waited_for_until_it_is_acked_elsewhere(
     source: Source, tracked: Tracked, tmp_path: Path
 ) -> None:

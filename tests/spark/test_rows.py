@@ -33,6 +33,24 @@ def test_split_filtered_and_failed_rows_end_their_roots(rows: Any, tracked: Trac
     assert tracked.reasons()["4"] == "no f"
 
 
+def test_failed_rows_leave_a_root_to_its_other_rows_where_it_ends_when_all_have(rows: Any, tracked: Tracked) -> None:
+    """Rows of it fail in two batches; those of the second were sent on."""
+    tracked.create(end_on="all_ended", dedupe_window_ms=None)
+    kept: list[Any] = []
+    acker = tracked.acker(query_id="one")
+    words = af.fail(words_of(acker.root(rows.where("id = 1"), "id")), "word = 'a'", "no a")
+    acker.forward_rows(lambda out, _: kept.extend(out.select("word", ROOT, EDGE).collect()))(words, 0)
+    assert sorted(row.word for row in kept) == ["b", "c"]
+    assert tracked.pending() == {"1"}
+    second = tracked.acker(query_id="two")
+    received = rows.sparkSession.createDataFrame(kept)
+    failing = af.fail(second.received(received), "word = 'b'", "no b")
+    second.foreach_rows(lambda _, __: None)(failing, 0)
+    expect_outcomes(tracked, {"1": "failed"})
+    assert tracked.failures() == {"1": 2}
+    assert tracked.reasons() == {"1": "no a"}
+
+
 def test_a_root_waits_for_its_rows_in_other_batches(rows: Any, tracked: Tracked) -> None:
     """Its children are sent on in one query and end in another, in several batches; each order is the same."""
     acker = tracked.acker(query_id="one")

@@ -59,6 +59,15 @@ class Tracked:
         found = self.get(f"/spouts/{self.spout_task}/completions?limit=10000").get("completions", [])
         return {one["message_id"]: one["reason"] for one in found}
 
+    def failures(self) -> dict[str, int]:
+        """How many edges of them failed, by message id."""
+        found = self.get(f"/spouts/{self.spout_task}/completions?limit=10000").get("completions", [])
+        return {one["message_id"]: one["failures"] for one in found}
+
+    def create(self, **settings: Any) -> None:
+        """Make the topology with settings of its own, before an acker makes it with the defaults."""
+        self.process.http.put(f"/v1/topologies/{self.topology}", json=settings).raise_for_status()
+
     def pending(self) -> set[str]:
         """The message ids of the roots that are not done."""
         roots = self.get("/roots?limit=1000").get("roots", [])

@@ -54,7 +54,10 @@ def filter(frame: "DataFrame", condition: "str | Column") -> "DataFrame":  # noq
 
 
 def fail(frame: "DataFrame", condition: "str | Column", reason: "str | Column") -> "DataFrame":
-    """Fail the rows that meet a condition, and with them their roots; ``reason`` is a text, or a column."""
+    """Fail the rows that meet a condition, and with them their roots; ``reason`` is a text, or a column.
+
+    A root that ends when all have ended goes on, and counts one failure for each batch in which rows of it fail.
+    """
     _require_anchors(frame, "af.fail")
     text = F.lit(reason) if isinstance(reason, str) else F.coalesce(reason.cast("string"), F.lit("failed"))
     failing = is_active(frame) & _is_true(condition)

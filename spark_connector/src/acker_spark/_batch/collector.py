@@ -33,10 +33,10 @@ PARENT, PARENTS = "acker_parent", "acker_parents"
 
 @dataclass(slots=True, kw_only=True)
 class BatchState:
-    """What was declared so far, by root and edge."""
+    """What was declared so far, by root and edge: the value of each edge, and why it failed."""
 
     edges: dict[tuple[int, int], int]
-    failed: dict[int, str] = field(default_factory=dict)
+    failed: dict[tuple[int, int], str] = field(default_factory=dict)
     forwarded: int = 0
 
     @classmethod
@@ -51,16 +51,19 @@ class BatchState:
                 raise MissingAnchors(f"{caller} was given a row of root {root:016x}, which is not of this batch")
 
     def deltas(self) -> list[Operation]:
-        """Return the deltas of the batch: a fail for each failed root, an ack for every other edge.
+        """Return the deltas of the batch: a fail for each failed edge, then an ack for every other one.
 
-        An ack before the fail could complete the tree. The acker dedupes by the edge: whatever changes in a batch that
-        runs again, each delta is applied once.
+        Each edge has one, also of a root that has failed: that may end when all of its edges have ended. The acker
+        dedupes by the edge: whatever changes in a batch that runs again, each delta is applied once.
         """
-        fails = (Fail(root_id=root, reason=reason) for root, reason in self.failed.items())
+        fails = (
+            Fail(root_id=root, reason=reason, ack_val=self.edges[root, edge], edge_id=edge)
+            for (root, edge), reason in self.failed.items()
+        )
         acks = (
             Ack(root_id=root, ack_val=value, edge_id=edge)
             for (root, edge), value in self.edges.items()
-            if root not in self.failed
+            if (root, edge) not in self.failed
         )
         return [*fails, *acks]
 
@@ -86,9 +89,9 @@ class BatchCollector:
         return frame.localCheckpoint()
 
     def fail(self, rows: "DataFrame", reason: "str | Column") -> None:
-        """Fail the roots of these rows. ``reason`` is a text, or a column. No other ack of these roots is sent.
+        """Fail the edges of these rows, and with them their roots, unless those end when all have ended.
 
-        Raises `MissingAnchors` for rows without anchors, or of another batch.
+        ``reason`` is a text, or a column. Raises `MissingAnchors` for rows without anchors, or of another batch.
         """
         self._check_open("fail")
         require_columns(rows, ROOT, EDGE, caller="collector.fail")
@@ -97,8 +100,8 @@ class BatchCollector:
         found = failed.groupBy(ROOT, EDGE).agg(F.max("why").alias("why")).toArrow().to_pydict()
         pairs = _pairs(found[ROOT], found[EDGE])
         self._state.check_anchors(pairs, caller="collector.fail")
-        for (root, _), given in zip(pairs, found["why"], strict=True):
-            self._state.failed.setdefault(root, given or "failed")
+        for pair, given in zip(pairs, found["why"], strict=True):
+            self._state.failed.setdefault(pair, given or "failed")
 
     def emit(self, rows: "DataFrame", stage: str, key: "Sequence[str | Column]") -> "DataFrame":
         """Give rows that leave for another system a new edge each, which stays open until it is acked there.

@@ -33,12 +33,13 @@ class TreeState:
     def delta(self) -> Operation | None:
         """Return the delta, under the edge of this batch: it is applied once, however the batch is partitioned.
 
-        Where the batch emits the root that edge is part of the tree, and ends with it.
+        Where the batch emits the root that edge is part of the tree, and ends with it. A fail ends the same edges as an
+        ack: a root that ends when all have ended waits for the others.
         """
         own = self.edge
-        if self.reason is not None:
-            return Fail(root_id=own.root_id, reason=self.reason)
         value = self.ended if own.message_id is None else self.ended ^ own.edge_id
+        if self.reason is not None:
+            return Fail(root_id=own.root_id, reason=self.reason, ack_val=value, edge_id=own.edge_id)
         return Ack(root_id=own.root_id, ack_val=value, edge_id=own.edge_id) if value else None
 
 

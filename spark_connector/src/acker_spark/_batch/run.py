@@ -159,7 +159,7 @@ class BatchRun:
         """Send the deltas of a batch, and report them. Raises `QueryStopped`."""
         if self.query is not None:
             self.query.check_not_stopping(self.batch.batch_id)
-        late = _count_late(self._send(deltas))
+        late = _count_late(deltas, self._send(deltas))
         if late:
             log.warning("%d of %d deltas of batch %d found their roots done", late, len(deltas), self.batch.batch_id)
         failed = sum(1 for delta in deltas if isinstance(delta, Fail))
@@ -192,5 +192,11 @@ def check_query_id(frame: "DataFrame", given: str | None) -> None:
         raise QueryIdRequired(QUERY_ID_UNKNOWN)
 
 
-def _count_late(results: "Iterable[OperationResult]") -> int:
-    return sum(1 for result in results if result.state is OperationState.FINISHED)
+def _count_late(deltas: Sequence[Operation], results: "Iterable[OperationResult]") -> int:
+    """Count the deltas that found their root done, but not those of a root that an earlier one has failed."""
+    late, failed = 0, set[int]()
+    for delta, result in zip(deltas, results, strict=True):
+        late += result.state is OperationState.FINISHED and delta.root_id not in failed
+        if isinstance(delta, Fail):
+            failed.add(delta.root_id)
+    return late
