@@ -147,6 +147,39 @@ async def test_an_exception_fails_the_root_where_the_broker_forgets_the_message(
     await faststream.fails_by_an_exception(rabbit, policy)
 
 
+async def test_a_root_that_ends_when_all_have_counts_what_is_not_delivered_again_and_waits_for_what_is(
+    rabbit: App,
+) -> None:
+    """Two of 30 rows are rejected for good, one after it has published a note; one is given back first."""
+
+    @rabbit.subscriber()
+    async def split(rows: int) -> None:
+        for row in range(rows):
+            await rabbit.broker.publish(row, f"{rabbit.queue}-rows")
+
+    @rabbit.subscriber("-rows", policy=AckPolicy.NACK_ON_ERROR)
+    async def load(row: int) -> None:
+        rabbit.done[f"runs of {row}"] += 1
+        if row == 3:
+            await rabbit.broker.publish("no price", f"{rabbit.queue}-notes")
+        if row in (3, 7):
+            raise RejectMessage
+        if row == 11 and rabbit.done["runs of 11"] == 1:
+            raise ValueError("the store is away")
+        rabbit.done["rows"] += 1
+
+    @rabbit.subscriber("-notes")
+    async def note(text: str) -> None:
+        await asyncio.sleep(0)
+        rabbit.done[text] += 1
+
+    await rabbit.broker.start()
+    await rabbit.emit(30, end_on="all_ended")
+    completion = await rabbit.completion()
+    assert (completion.outcome, completion.failures) == ("failed", 2)
+    assert (rabbit.done["rows"], rabbit.done["no price"], rabbit.done["runs of 11"]) == (28, 1, 2)
+
+
 @pytest.mark.parametrize(("raised", "outcome"), [(AckMessage, "acked"), (RejectMessage, "failed")])
 async def test_a_subscriber_says_by_an_exception_how_its_message_ends(
     rabbit: App, raised: type[Exception], outcome: str

@@ -58,6 +58,23 @@ async def third_time(line: str) -> None:
         raise ValueError("not yet")
 
 
+@broker.task(retry_on_error=True, max_retries=2)
+async def row(number: int) -> None:
+    with (FOLDER / f"runs-{number}.txt").open("a") as runs:
+        runs.write("x")
+    if number == 3:
+        await leaf.kiq("note")
+    if number in (3, 7) or number == 11 and (FOLDER / "runs-11.txt").read_text() == "x":
+        raise ValueError(f"row {number} has no price")
+    note(f"row-{number}")
+
+
+@broker.task
+async def imports(rows: int) -> None:
+    for number in range(rows):
+        await row.kiq(number)
+
+
 @broker.task
 async def leaf(name: str) -> None:
     note(name)
@@ -250,6 +267,15 @@ async def test_a_task_that_is_tried_again_is_open_until_its_last_try(app: Applic
         await app.module.third_time.kiq("line")
     assert (await app.completion()).outcome == "acked"
     assert app.done == ["line"] * 3
+
+
+async def test_a_root_that_ends_when_all_have_counts_each_task_that_is_not_tried_again(app: Application) -> None:
+    """Two of 30 rows fail with their last try, one of them after it has started a task; one succeeds with its second."""
+    async with app.spout.emit(message_id="m", end_on="all_ended"):
+        await app.module.imports.kiq(30)
+    completion = await app.completion()
+    assert (completion.outcome, completion.failures) == ("failed", 2)
+    assert set(app.done) == {"note", *(f"row-{number}" for number in range(30) if number not in (3, 7))}
 
 
 async def test_a_message_that_is_delivered_twice_counts_once(app: Application) -> None:

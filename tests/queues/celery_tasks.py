@@ -85,6 +85,28 @@ def fails(root: str) -> None:
     raise ValueError("for good")
 
 
+@app.task(bind=True, autoretry_for=(ValueError,), max_retries=1, default_retry_delay=0.05)
+def row(self: Task, root: str, number: int) -> None:
+    """Import a row: one fails for good, one is rejected, two succeed with their second run."""
+    if number == 3:
+        leaf.delay(root, f"note of try {self.request.retries}")
+        raise ValueError("row 3 has no price")
+    if number == 7:
+        raise Reject("row 7 is no row", requeue=False)
+    if number == 11 and count(root, "runs of row 11") == 1:
+        raise ValueError("the store is away")
+    if number == 13 and count(root, "runs of row 13") == 1:
+        raise Reject("later", requeue=True)
+    (slowly if number == 29 else done)(root, f"row {number}")
+
+
+@app.task
+def imports(root: str) -> None:
+    for number in range(30):
+        row.delay(root, number)
+    app.send_task("unknown", (root,))
+
+
 @app.task
 def drops(root: str) -> None:
     leaf.delay(root, "child")
@@ -285,6 +307,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "retries": retries.delay,
     "sends_and_retries": sends_and_retries.delay,
     "fails": fails.delay,
+    "imports": imports.delay,
     "drops": drops.delay,
     "dies": dies.delay,
     "dies_and_reorders": dies_and_reorders.delay,

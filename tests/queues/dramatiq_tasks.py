@@ -120,6 +120,29 @@ def fails(root: str) -> None:
     raise ValueError("for good")
 
 
+@actor(max_retries=1)
+def row(root: str, number: int) -> None:
+    """Import a row: one fails for good, one succeeds with its second run."""
+    if number == 3:
+        message = CurrentMessage.get_current_message()
+        assert message is not None
+        leaf.send(root, f"note of try {message.options.get('retries', 0)}")
+        raise ValueError("row 3 has no price")
+    if number == 11 and count(root, "tries of row 11") == 1:
+        raise ValueError("the store is away")
+    (slowly if number == 29 else done)(root, f"row {number}")
+
+
+@actor()
+def imports(root: str) -> None:
+    for number in range(30):
+        if number == 7:
+            aged.send_with_options(args=(root,), delay=50)
+        else:
+            row.send(root, number)
+    sends_to_nobody(root)
+
+
 @actor(throws=DropTuple)
 def drops(root: str) -> None:
     leaf.send(root, "child")
@@ -265,6 +288,7 @@ SCENARIOS: dict[str, Callable[[str], Any]] = {
     "sends_and_retries": sends_and_retries.send,
     "retries_and_tells": retries_and_tells.send,
     "fails": fails.send,
+    "imports": imports.send,
     "drops": drops.send,
     "dies": dies.send,
     "dies_and_reorders": dies_and_reorders.send,

@@ -26,6 +26,7 @@ class Ended:
     outcome: str
     reason: str | None
     done: dict[str, int]
+    failures: int | None
 
 
 @dataclass(kw_only=True)
@@ -96,7 +97,12 @@ class Lab:
 
     def _note(self, completion: Completion) -> None:
         name = completion.message_id or ""
-        self.ends[name] = Ended(outcome=str(completion.outcome), reason=completion.reason, done=self.done(name))
+        self.ends[name] = Ended(
+            outcome=str(completion.outcome),
+            reason=completion.reason,
+            done=self.done(name),
+            failures=completion.failures,
+        )
 
 
 class Worker:

@@ -8,9 +8,12 @@ from typing import Any
 
 import redis
 from acker_client import Acker
+from acker_client.root import EndOnName
 
 ENVIRONMENT = ("QUEUES_BROKER", "QUEUES_MARKS", "QUEUES_ACKER", "QUEUES_TOPOLOGY")
 SLOW_S = 0.5
+ALL_ENDED = frozenset({"imports"})
+"""Scenarios whose roots end when all of their edges have ended."""
 FOREIGN_NAMES = ("_private", "crm:sync_contact", "发送.邮件", "发送邮件", "a" * 150, "send mail", "\N{ROCKET}")
 """Names of tasks that are not those of a component."""
 
@@ -50,5 +53,6 @@ def emit(scenarios: Mapping[str, Callable[[str], Any]], arguments: Sequence[str]
     with make_acker() as acker:
         for argument in arguments[1:]:
             scenario, root = argument.split(":")
-            with acker.shared_spout(arguments[0]).emit(message_id=root):
+            end_on: EndOnName = "all_ended" if scenario in ALL_ENDED else "first_fail"
+            with acker.shared_spout(arguments[0]).emit(message_id=root, end_on=end_on):
                 scenarios[scenario](root)

@@ -20,6 +20,7 @@ WAITS = [f"{length} wait of a {what}" for length in ("long", "short") for what i
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING")
 SCENARIOS = (
     *("fan", "retries", "sends_and_retries", "drops", "fails", "replaces", "sends_and_replaces", "replaces_by_group"),
+    "imports",
     *("equal_calls", "chord", "chord_of_the_root", "nested_chord", "growing_chord", "group", "chain", "link"),
     *("requeues", "rejects", "stores_a_failure", "fails_its_tuple", "publishes_untracked", "foreign_names"),
     *("unknown", "unknown_step", "not_accepted", "not_readable"),
@@ -70,6 +71,14 @@ def test_a_task_that_fails_for_good_fails_the_tree_after_its_retries(lab):
     ended = lab.ended("fails")
     assert (ended.outcome, ended.reason) == ("failed", "for good")
     assert lab.runs("fails")["tries"] >= 2
+
+
+def test_a_root_that_ends_when_all_have_counts_each_task_that_does_not_run_again_and_waits_for_the_others(lab):
+    """One of 30 fails after its retry, one is rejected, and one more is of no task that a worker knows."""
+    ended = lab.ended("imports")
+    assert (ended.outcome, ended.failures) == ("failed", 3)
+    rows = {f"row {number}" for number in range(30) if number not in (3, 7)}
+    assert set(ended.done) == rows | {"note of try 0", "note of try 1"}
 
 
 def test_a_task_that_drops_its_tuple_is_acked_and_what_it_has_published_is_waited_for(lab):

@@ -19,6 +19,7 @@ SCENARIOS = (
         "drops",
         "retries_and_tells",
         "fails",
+        "imports",
         "aged",
         "sends_to_nobody",
         "asynchronous",
@@ -82,6 +83,14 @@ def test_a_task_that_fails_for_good_fails_the_tree_after_its_retries(lab):
     ended = lab.ended("fails")
     assert (ended.outcome, ended.reason) == ("failed", "for good")
     assert lab.runs("fails")["tries"] >= 2
+
+
+def test_a_root_that_ends_when_all_have_counts_each_message_that_does_not_run_again_and_waits_for_the_others(lab):
+    """One of 30 fails after its retry, one is too old, and one more is of no actor that a worker knows."""
+    ended = lab.ended("imports")
+    assert (ended.outcome, ended.failures) == ("failed", 3)
+    rows = {f"row {number}" for number in range(30) if number not in (3, 7)}
+    assert set(ended.done) == rows | {"note of try 0", "note of try 1"}
 
 
 def test_a_task_that_drops_its_tuple_is_acked_and_what_it_has_published_is_waited_for(lab):

@@ -19,6 +19,7 @@ from typing import Any
 
 from acker_client import AsyncAcker, Completion
 from acker_client.integrations.faststream import AckerMiddleware
+from acker_client.root import EndOnName
 from faststream import AckPolicy, FastStream
 
 CHILDREN = ("a", "b", "c")
@@ -114,9 +115,9 @@ class App:
             await connection.jetstream().add_stream(name=self.queue, subjects=[self.queue])
             await connection.close()
 
-    async def emit(self, body: Any = "line", *, queue: str | None = None) -> None:
+    async def emit(self, body: Any = "line", *, queue: str | None = None, end_on: EndOnName = "first_fail") -> None:
         """Publish the message of a new root."""
-        async with self.spout.emit(message_id="m"):
+        async with self.spout.emit(message_id="m", end_on=end_on):
             await self.broker.publish(body, queue or self.queue)
 
     async def completion(self, *, within: float = 200) -> Completion:
