@@ -1,9 +1,10 @@
 """The comparison's programs run, or compile; what its table says of redelivered and lost pieces is shown."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import dramatiq
@@ -16,6 +17,7 @@ from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import GroupCallbacks
 from dramatiq.rate_limits.backends import StubBackend
 
+from bench.peers import install
 from examples.support.acker import create_topology
 from examples.support.broker import Broker
 from tests.support.pages import DOCS, ROOT
@@ -25,6 +27,8 @@ from tests.support.servers import AckerProcess, acker_serve, free_port
 pytestmark = pytest.mark.timeout(400)
 
 PROGRAMS = ("with_acker", "with_dramatiq", "with_faststream")
+IMPORTS = ("import_with_acker", "import_with_celery", "import_with_dramatiq")
+ALL_ENDED = "all rows have ended, 3 failed"
 COUNTS = {"and": 1, "dog": 1, "fox": 1, "free": 1, "is": 1, "room": 1, "the": 2}
 
 
@@ -45,23 +49,40 @@ def acker(tmp_path_factory: pytest.TempPathFactory, store_port: int) -> Iterator
 def test_a_program_counts_each_word_once_though_the_store_is_away_and_reports_what_is_not_a_word(
     program: str, broker: Broker, acker: AckerProcess, store_port: int
 ) -> None:
-    addresses = {
-        "ACKER_URL": acker.url,
-        "RABBITMQ_URL": broker.url,
-        "REDIS_URL": f"redis://127.0.0.1:{store_port}",
-    }
-    ran = subprocess.run(
-        [sys.executable, "-m", f"examples.comparison.{program}"],
-        cwd=ROOT,
-        env=os.environ | addresses,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = run([sys.executable, "-m", f"examples.comparison.{program}"], broker.url, acker, store_port)
     assert ran.stdout.splitlines()[-2:] == ["done line-1 line-2 line-3", str(COUNTS)]
     assert "'2' is not a word" in ran.stdout + ran.stderr
+
+
+def run(
+    command: Sequence[str | Path], rabbitmq_url: str, acker: AckerProcess, store_port: int
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end."""
+    addresses = {
+        "ACKER_URL": acker.url,
+        "RABBITMQ_URL": rabbitmq_url,
+        "REDIS_URL": f"redis://127.0.0.1:{store_port}",
+    }
+    environment = os.environ | addresses
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran
+
+
+@pytest.mark.parametrize("program", IMPORTS)
+def test_an_import_says_when_all_of_its_rows_have_ended_and_how_many_failed(
+    program: str, broker: Broker, acker: AckerProcess, store_port: int
+) -> None:
+    ran = run([sys.executable, "-m", f"examples.comparison.{program}"], broker.url, acker, store_port)
+    assert ran.stdout.splitlines()[-1] == ALL_ENDED, ran.stderr
+
+
+def test_an_import_with_bullmq_says_so_too(broker: Broker, acker: AckerProcess, store_port: int) -> None:
+    """Node looks for packages beside the program, so it is copied to where they are installed."""
+    needed("npm")
+    program = shutil.copy(ROOT / "examples/comparison/import_with_bullmq.mjs", install.node())
+    ran = run([needed("node"), program], broker.url, acker, store_port)
+    assert ran.stdout.splitlines()[-1] == ALL_ENDED, ran.stderr
 
 
 def test_the_topology_of_storm_compiles(tmp_path: Path) -> None:
@@ -74,10 +95,12 @@ def test_the_topology_of_storm_compiles(tmp_path: Path) -> None:
 
 def test_the_page_shows_each_program_as_it_is() -> None:
     page = (DOCS / "comparison.md").read_text()
-    for program in PROGRAMS:
+    for program in (*PROGRAMS, *IMPORTS):
         source = (ROOT / f"examples/comparison/{program}.py").read_text()
         assert source.partition('"""\n\n')[2].strip() in page, f"docs/comparison.md shows another {program}.py"
     assert (ROOT / "examples/comparison/storm/src/main/java/LineCount.java").read_text().strip() in page
+    flow = (ROOT / "examples/comparison/import_with_bullmq.mjs").read_text()
+    assert flow.partition("\n\n")[2].strip() in page, "docs/comparison.md shows another import_with_bullmq.mjs"
 
 
 @pytest.fixture
@@ -128,6 +151,14 @@ def test_a_group_of_dramatiq_calls_back_too_early_when_a_piece_is_delivered_twic
     assert actors(stub) == ["done"]
     stub.emit_after("process_message", last)
     assert actors(stub) == ["done"]
+
+
+def test_a_group_of_dramatiq_of_which_a_piece_fails_never_calls_back(stub: StubBroker, group: Group) -> None:
+    group("a", "b").run()
+    first, last = taken(stub)
+    stub.emit_after("process_message", first, exception=ValueError("row 3 has no price"))
+    stub.emit_after("process_message", last)
+    assert actors(stub) == []
 
 
 def test_an_empty_group_of_dramatiq_with_a_callback_raises(group: Group) -> None:
