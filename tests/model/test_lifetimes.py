@@ -121,6 +121,16 @@ def test_a_root_that_waits_for_all_of_its_edges_takes_eight_bytes_more_at_most(
     assert first <= waits <= with_failure <= first + 8
 
 
+def test_a_root_takes_five_bytes_more_once_an_edge_was_dropped(store: DrivenStore) -> None:
+    store.apply([replace(emit(1), ack_val=7, outstanding=3)], None)
+    begun = record_bytes(store, 1)
+    store.apply([Ack(root_id=1, ack_val=1, outstanding=-1)], None)
+    assert record_bytes(store, 1) == begun
+    for dropped in (2, 4):
+        store.apply([Ack(root_id=1, ack_val=dropped, outstanding=0, dropped=True)], None)
+        assert record_bytes(store, 1) == begun + 5
+
+
 def record_bytes(store: DrivenStore, root_id: int) -> int:
     """The bytes of a root's record."""
     return len(store.command("HGET", store.base + ROOTS, root_id.to_bytes(8, "big")))

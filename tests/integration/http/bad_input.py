@@ -144,6 +144,8 @@ DOCUMENTS = {
     "edges and outstanding": init(outstanding=1),
     "children and ack val": ack(children=[OTHER], ack_val=EDGE, edge_id=EDGE),
     "an acked edge and outstanding": ack(outstanding=-1),
+    "a drop as a number": ack(dropped=1),
+    "a drop as text": ack(dropped="true"),
     "outstanding of 33 bits": compact(outstanding=2**31),
     "outstanding below 32 bits": compact(outstanding=-(2**31) - 1),
     "outstanding as a fraction": compact(outstanding=1.5),

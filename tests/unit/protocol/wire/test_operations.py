@@ -73,6 +73,9 @@ READ: list[tuple[str, dict[str, Any], Operation]] = [
         Ack(root_id=0xA1, ack_val=0xB1, outstanding=-1, edge_id=0xB1),
     ),
     ("ack", {"root_id": R, "ack_val": "0" * 16}, Ack(root_id=0xA1, ack_val=0)),
+    ("ack", {"root_id": R, "ack_val": E1, "dropped": True}, Ack(root_id=0xA1, ack_val=0xB1, dropped=True)),
+    ("ack", {"root_id": R, "ack_val": E1, "dropped": False}, Ack(root_id=0xA1, ack_val=0xB1)),
+    ("ack", {"root_id": R, "ack_val": E1, "dropped": None}, Ack(root_id=0xA1, ack_val=0xB1)),
     (
         "ack",
         {"root_id": R, "ack_val": E3, "outstanding": -7, "edge_id": E1, "component": "split"},
@@ -122,6 +125,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("ack", ACK | {"edge_id": E1, "traceparent": TRACEPARENT}, "'traceparent' is not a field here"),
     ("ack", ACK, "an ack takes either edge_id or ack_val"),
+    ("ack", ACK | {"edge_id": E1, "dropped": "yes"}, "dropped must be true or false"),
+    ("fail", ACK | {"edge_id": E1, "dropped": True}, "'dropped' is not a field here"),
     ("ack", ACK | {"children": [E1]}, "an ack takes either edge_id or ack_val"),
     ("ack", ACK | {"ack_val": E1, "children": []}, "an ack takes either children or ack_val"),
     ("ack", ACK | {"edge_id": E1, "outstanding": 0}, "outstanding goes with ack_val; named edges are counted"),

@@ -95,6 +95,7 @@ FORMS: dict[str, Document] = {
     "an ack that names children": ACK | {"edge_id": EDGE, "children": [ID, OTHER]},
     "a compact ack": ACK | {"ack_val": EDGE},
     "a compact ack of an edge": ACK | {"ack_val": EDGE, "edge_id": OTHER, "outstanding": -1},
+    "an ack of a dropped tuple": ACK | {"edge_id": EDGE, "dropped": True},
     "an init that ends when all have ended": INIT | {"ack_val": EDGE, "outstanding": 2, "end_on": "all_ended"},
     "a fail of an edge with children": FAIL | {"edge_id": EDGE, "children": [ID, OTHER], "reason": "no"},
     "a compact fail of an edge": FAIL | {"ack_val": EDGE, "edge_id": OTHER, "outstanding": -1},
@@ -103,7 +104,7 @@ FORMS: dict[str, Document] = {
 }
 NAMES = ("op", "root_id", "spout_task", "edges", "children", "edge_id", "ack_val", "outstanding", "message_id",
          "reason", "message_timeout_ms", "progress_timeout_ms", "component", "trace", "traceparent",
-         "end_on", "other")  # fmt: skip
+         "end_on", "dropped", "other")  # fmt: skip
 VALUES = (
     *(None, True, 0, -1, 1, 99, 100, 604_800_000, 604_800_001, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32 + 100),
     *(2**63 - 1, 2**63, 2**64, -(2**63), -(2**63) - 1, 10**30, 1.0, 100.0, 100.5, 1e300, {}, {"op": "ack"}),
