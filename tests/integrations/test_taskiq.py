@@ -270,7 +270,7 @@ async def test_a_task_that_is_tried_again_is_open_until_its_last_try(app: Applic
 
 
 async def test_a_root_that_ends_when_all_have_counts_each_task_that_is_not_tried_again(app: Application) -> None:
-    """Two of 30 rows fail with their last try, one of them after it has started a task; one succeeds with its second."""
+    """Two of 30 rows fail with their last try, one of them after it has started a task; another succeeds then."""
     async with app.spout.emit(message_id="m", end_on="all_ended"):
         await app.module.imports.kiq(30)
     completion = await app.completion()
