@@ -241,8 +241,8 @@ def test_the_vectors_of_the_page_are_read_and_written(_title, document, digits):
     assert encode_packed(messages) == bytes.fromhex(digits)
 
 
-def test_the_page_has_five_vectors():
-    assert len(VECTORS) == 5
+def test_the_page_has_six_vectors():
+    assert len(VECTORS) == 6
 
 
 def test_an_init_with_a_traceparent_is_not_packed() -> None:
