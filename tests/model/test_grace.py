@@ -208,14 +208,14 @@ def test_a_root_with_grace_that_is_due_in_the_next_outage_gets_grace_again(make:
 def test_a_gap_is_forgotten_a_minute_after_it_is_worked_off(make: Make) -> None:
     store = make()
     outage(store)
-    gap = store.command("GETRANGE", store.base + "ticked", 5, -1)
+    gap = store.command("GETRANGE", store.base + "ticks", 5, -1)
     for _ in range(30):
         store.advance(2_000)
         store.tick()
-    assert store.command("GETRANGE", store.base + "ticked", 5, -1) == gap != bytes(10)
+    assert store.command("GETRANGE", store.base + "ticks", 5, -1) == gap != bytes(10)
     store.advance(1)
     store.tick()
-    assert store.command("GETRANGE", store.base + "ticked", 5, -1) == bytes(10)
+    assert store.command("GETRANGE", store.base + "ticks", 5, -1) == bytes(10)
 
 
 def test_a_gap_with_something_due_in_it_is_kept(make: Make) -> None:

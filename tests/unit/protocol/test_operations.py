@@ -63,7 +63,7 @@ def test_an_operation_is_a_frozen_value(operation: Operation) -> None:
 
 @pytest.mark.parametrize("operation", EACH, ids=lambda operation: type(operation).__name__)
 def test_a_field_that_is_left_out_is_none(operation: Operation) -> None:
-    said = {"root_id", "spout_task", "ack_val"}
+    said = {"root_id", "spout_task", "ack_val", "dropped"}
     assert {getattr(operation, field.name) for field in fields(operation) if field.name not in said} == {None}
 
 
