@@ -51,7 +51,7 @@ test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, 
 	$(BIN)/python -m pytest tests/contract
 
 faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood it, and see that nothing is lost
-	$(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/faults
 
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0 and 8.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done

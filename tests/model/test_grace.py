@@ -84,7 +84,7 @@ def test_without_grace_all_roots_end_after_an_outage_and_no_tick_is_noted(make: 
     store.apply([root(HALF), root(QUARTER)], None)
     outage(store)
     assert completed(store) == [QUARTER, HALF]
-    assert store.command("EXISTS", store.base + "ticked") == 0
+    assert store.command("EXISTS", store.base + "ticks") == 0
 
 
 def test_a_topology_whose_grace_ends_forgets_its_last_tick(make: Make) -> None:
