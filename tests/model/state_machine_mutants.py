@@ -196,6 +196,7 @@ PYTHON_BREAKS: list[Break] = [
     ("a fail begins no tree beyond the bound on early roots", None, ""),
     ("a tree that begins has details if its topology wants them", "rules.root_details", "True"),
     ("the time of the last ack is kept", None, ""),
+    ("a gap is kept for a while, and until then no other begins", None, ""),
     ("two ticks that are far apart leave a gap", None, ""),
     ("a topology without grace has no gap", "not rules.grace_ms or ", ""),
     ("the root id draws its share of the grace", "(tree.root_id >> 40) * rules.grace_ms >> 24", "0"),

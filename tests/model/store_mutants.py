@@ -247,7 +247,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a gap is kept while a walk may be in it", None, "", GRACE + "test_a_gap_is_forgotten_a_minute_after_it_is_worked_off"),
     ("a gap is kept while a bucket is due in it", "redis.call('ZCOUNT', call.due_key, '-inf', to) == 0", "true", GRACE + "test_a_gap_with_something_due_in_it_is_kept"),
     ("two ticks far apart leave a gap", "call.now - last > MAX_APART", "call.now - last >= MAX_APART", GRACE + "test_ticks_that_are_two_seconds_apart_leave_no_gap"),
-    ("a gap that is not worked off goes on", "to <= EPOCH or is_worked_off(call, to)", "true", GRACE + "test_an_outage_while_a_gap_is_worked_off_goes_on_with_it"),
+    ("until a gap is worked off no other begins", "to <= EPOCH or is_worked_off(call, to)", "true", GRACE + "test_roots_time_out_also_where_all_ticks_are_far_apart"),
     ("a gap that is worked off is forgotten", "is_worked_off(call, to)", "false", GRACE + "test_a_gap_is_forgotten_a_minute_after_it_is_worked_off"),
     ("a tick leaves its time to the next", "call.now - EPOCH", "0", GRACE + "test_ticks_that_are_two_seconds_apart_leave_no_gap"),
     ("a gap is from the tick before it to the tick after it", "deadline >= call.gap_from and ", "", GRACE + "test_a_root_that_was_due_before_the_outage_ends"),

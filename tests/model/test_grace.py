@@ -174,13 +174,24 @@ def test_a_gap_is_worked_off_by_as_many_ticks_as_it_takes(make: Make) -> None:
     assert {store.root(each).due_ms > store.now_ms for each in roots} == {True}
 
 
-def test_an_outage_while_a_gap_is_worked_off_goes_on_with_it(make: Make) -> None:
+def test_an_outage_while_a_gap_is_worked_off_gives_grace_to_the_roots_of_the_gap_alone(make: Make) -> None:
     store = make(replace(GRACED, buckets=4_096))
-    store.apply([root(HALF + number) for number in range(20)], None)
+    later = QUARTER + 1
+    store.apply([root(later, 11_000), *(root(HALF + number) for number in range(20))], None)
     store.advance(10_000)
     store.ask("acker_tick_v1", store.settings, 5, GRACE_MS)
     outage(store, 3_000)
-    assert completed(store) == []
+    assert completed(store) == [later]
+
+
+@pytest.mark.parametrize("apart_ms", [2_001, 3_000, 10_000, 60_000])
+def test_roots_time_out_also_where_all_ticks_are_far_apart(make: Make, apart_ms: int) -> None:
+    store = make(replace(GRACED, buckets=4_096))
+    roots = sorted(number << 40 for number in range(0, 2**24, 2**24 // 50))
+    store.apply([root(each, 3_000) for each in roots], None)
+    for _ in range(10):
+        outage(store, apart_ms)
+    assert completed(store) == roots
 
 
 def test_a_second_outage_is_a_gap_of_its_own(make: Make) -> None:
@@ -197,12 +208,16 @@ def test_a_second_outage_is_a_gap_of_its_own(make: Make) -> None:
     assert completed(store) == [HALF]
 
 
-def test_a_root_with_grace_that_is_due_in_the_next_outage_gets_grace_again(make: Make) -> None:
-    store = make()
+def test_a_root_with_grace_that_is_due_in_an_outage_gets_grace_again_once_the_gap_is_worked_off(make: Make) -> None:
+    store = make(replace(GRACED, grace_ms=130_000))
     store.apply([root(HALF)], None)
     outage(store)
+    assert store.root(HALF).due_ms == store.now_ms + 65_000
+    for _ in range(31):
+        store.advance(2_000)
+        store.tick()
     outage(store)
-    assert store.root(HALF).due_ms == store.now_ms + HALF_MS
+    assert store.root(HALF).due_ms == store.now_ms + 65_000
 
 
 def test_a_gap_is_forgotten_a_minute_after_it_is_worked_off(make: Make) -> None:

@@ -45,6 +45,9 @@ MAX_SPAN_MS = 2**32 - 1
 MAX_APART_MS = 2_000
 """The longest time between two ticks that leaves no gap."""
 
+GAP_KEPT_MS = 60_000
+"""How long a gap is kept at least, so that all that was due in it gets its grace."""
+
 ACKED_TOO_OFTEN_WITHOUT_WINDOW = (
     "a tuple was acked more often than sent: it came twice and dedupe_window_ms is 0, "
     "or the ack that names it as a child is lost"
@@ -382,15 +385,18 @@ def kept_failure(state: Tree | None, operation: Fail, max_reason: int | None) ->
 def note_tick(last_ms: int | None, gap: Gap | None, *, now_ms: int, rules: TopologyRules) -> Gap | None:
     """Return the gap that a tick works off, by the time of the tick before it and the gap that this one had.
 
-    A gap may be forgotten when no root has a deadline in it any more.
+    All that was due in a gap is taken to have had its grace by the end of the time that a gap is kept.
     """
     # rule: a topology without grace has no gap
     if not rules.grace_ms or last_ms is None:
         return None
-    # rule: two ticks that are far apart leave a gap
-    if now_ms - last_ms <= MAX_APART_MS:
+    # rule: a gap is kept for a while, and until then no other begins
+    if gap is not None and now_ms <= gap.to_ms + GAP_KEPT_MS:
         return gap
-    return Gap(from_ms=gap.from_ms if gap else last_ms, to_ms=now_ms)
+    # rule: two ticks that are far apart leave a gap
+    if now_ms - last_ms > MAX_APART_MS:
+        return Gap(from_ms=last_ms, to_ms=now_ms)
+    return None
 
 
 def grant_grace(tree: Tree, now_ms: int, rules: TopologyRules, gap: Gap | None) -> Tree:

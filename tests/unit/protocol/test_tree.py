@@ -649,9 +649,14 @@ def test_a_first_tick_and_one_without_grace_leave_no_gap() -> None:
     assert note_tick(10_000, GAP, now_ms=20_000, rules=RULES) is None
 
 
-def test_a_gap_stays_and_a_further_outage_goes_on_with_it() -> None:
-    assert note_tick(20_000, GAP, now_ms=20_250, rules=GRACED) == GAP
-    assert note_tick(20_250, GAP, now_ms=30_000, rules=GRACED) == Gap(from_ms=10_500, to_ms=30_000)
+@pytest.mark.parametrize("last_ms", [20_000, 79_999])
+def test_a_gap_stays_for_a_minute_and_until_then_no_other_begins(last_ms: int) -> None:
+    assert note_tick(last_ms, GAP, now_ms=80_000, rules=GRACED) == GAP
+
+
+def test_a_gap_is_forgotten_after_a_minute_and_another_may_begin() -> None:
+    assert note_tick(80_000, GAP, now_ms=80_001, rules=GRACED) is None
+    assert note_tick(78_000, GAP, now_ms=80_001, rules=GRACED) == Gap(from_ms=78_000, to_ms=80_001)
 
 
 def test_a_deadline_is_in_a_gap_from_its_begin_on_and_before_its_end() -> None:

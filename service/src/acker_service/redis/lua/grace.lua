@@ -2,7 +2,8 @@
   Grace after an outage. Where nobody ticked for a while, all roots whose deadlines passed meanwhile would time out at
   once, and all their spouts replay at once. With the topology's grace_ms a shard notes the time of each tick, and two
   ticks that are more than two seconds apart leave a gap: a pending root with a deadline in it gets another deadline, which
-  lies behind the gap, so that no root gets it twice.
+  lies behind the gap, so that no root gets it twice. Until a gap is worked off no other begins: where ticks are always that
+  far apart, a root would otherwise be in one gap after the other, and never time out.
 
   The key `ticks` holds the time of the last tick I5, and the begin and the end of the gap, I5 each and 0 without one; all
   in milliseconds since 2020-01-01. A deadline is in the gap from its begin on, and before its end. Twin of the functions
@@ -45,9 +46,8 @@ do
     local last, from, to = read_ticks(call)
     -- rule: two ticks far apart leave a gap
     if last and call.now - last > MAX_APART then
-      -- rule: a gap that is not worked off goes on
-      if to <= EPOCH or is_worked_off(call, to) then from = last end
-      to = call.now
+      -- rule: until a gap is worked off no other begins
+      if to <= EPOCH or is_worked_off(call, to) then from, to = last, call.now end
     -- rule: a gap that is worked off is forgotten
     elseif last and to > EPOCH and is_worked_off(call, to) then
       from, to = EPOCH, EPOCH
