@@ -41,7 +41,7 @@ def main() -> None:
         send(acker)
         work(acker)
         ended: list[str] = []
-        for completion in acker.shared_spout("imports").completions(stop=lambda: ended):
+        for completion in acker.shared_spout("imports").completions(stop=lambda: bool(ended)):
             ended.append(completion.root_id)
             print(f"all rows have ended, {completion.failures} failed")
 
