@@ -2,10 +2,12 @@
 
 import re
 import sys
+from collections import deque
 from pathlib import Path
 
 import pytest
 from acker_service.components import Components
+from acker_service.roots.expiry import _Run
 
 from tests.support.caller import Caller, ack, init
 from tests.support.exposition import scrape
@@ -65,7 +67,7 @@ async def everything_happens(call: Caller, parts: Components) -> None:
     metrics.messages["default"].inc()
     metrics.post_seconds["default"].observe(0.1)
     parts.metrics.http.rate_limited["app"].inc()
-    await parts.expiry._scan_bucket(await parts.registry.get("default"), 0, 1)
+    await parts.expiry._scan_bucket(await parts.registry.get("default"), 0, 1, _Run(due=deque(), ticked_at={}))
 
 
 async def a_root_timed_out(call: Caller, parts: Components) -> bool:
