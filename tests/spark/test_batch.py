@@ -60,7 +60,7 @@ def test_a_root_of_which_rows_failed_ends_when_all_of_its_edges_have_where_its_t
     source: Source, tracked: Tracked, tmp_path: Path
 ) -> None:
     """Of the failed row something was emitted before; an edge elsewhere is open, too."""
-    tracked.create(end_on="all_ended", dedupe_window_ms=None)
+    tracked.create(end_on="all_ended", dedupe_window_ms=3_600_000, retention_ms=3_600_000)
     sent: list[Any] = []
 
     def cows(batch: Any, batch_id: int, collector: Any) -> None:

@@ -35,7 +35,7 @@ def test_split_filtered_and_failed_rows_end_their_roots(rows: Any, tracked: Trac
 
 def test_failed_rows_leave_a_root_to_its_other_rows_where_it_ends_when_all_have(rows: Any, tracked: Tracked) -> None:
     """Rows of it fail in two batches; those of the second were sent on."""
-    tracked.create(end_on="all_ended", dedupe_window_ms=None)
+    tracked.create(end_on="all_ended", dedupe_window_ms=3_600_000, retention_ms=3_600_000)
     kept: list[Any] = []
     acker = tracked.acker(query_id="one")
     words = af.fail(words_of(acker.root(rows.where("id = 1"), "id")), "word = 'a'", "no a")
