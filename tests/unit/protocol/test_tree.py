@@ -631,6 +631,42 @@ def test_time_ends_a_pending_root_that_makes_no_progress() -> None:
     assert expire(idle, now_ms=10_301, rules=RULES)[0] == Finished(outcome=Outcome.TIMED_OUT, at_ms=10_301)
 
 
+# Dropped tuples -------------------------------------------------------------------------------------------------------
+
+DROPPED = replace(ACK, dropped=True)
+MOST = 2**32 - 1
+"""Dropped tuples are counted up to this number."""
+
+
+@pytest.mark.parametrize(
+    ("state", "dropped"),
+    [
+        (None, 1),
+        (EARLY, 1),
+        (PENDING, 1),
+        (replace(PENDING, dropped=MOST - 1), MOST),
+        (replace(PENDING, dropped=MOST), MOST),
+    ],
+    ids=["unknown", "early", "pending", "one below the most", "the most"],
+)
+def test_an_ack_of_a_dropped_tuple_is_counted(state: State, dropped: int) -> None:
+    done = step(state, DROPPED)
+    assert isinstance(done.state, Tree)
+    assert done.state.dropped == dropped
+
+
+def test_an_ack_of_a_dropped_tuple_is_counted_whatever_its_value_and_ends_its_edge_once() -> None:
+    worthless = replace(DROPPED, ack_val=0, outstanding=0)
+    tree = tree_after(worthless, worthless, state=PENDING, rules=DEDUPE)
+    assert (tree.dropped, tree.ack_val, tree.outstanding) == (1, PENDING.ack_val, PENDING.outstanding)
+
+
+def test_a_completion_tells_how_many_tuples_were_dropped() -> None:
+    done = step(LAST, DROPPED).completion
+    assert done is not None
+    assert (done.outcome, done.dropped) == (Outcome.ACKED, 1)
+
+
 # Grace after an outage ------------------------------------------------------------------------------------------------
 
 GRACED = replace(RULES, grace_ms=400)
