@@ -93,12 +93,18 @@ def test_bodies_of_all_forms_and_sizes_may_be_pipelined(acker: AckerProcess) -> 
 
 
 def test_a_caller_that_leaves_while_its_next_request_waits_leaves_no_place_taken(acker: AckerProcess) -> None:
-    acker.http.put(f"{DEFAULT}/spouts/orders")
+    """Its connection is not read on while a request waits, so the acker finds out when it answers."""
+    root = {"root_id": f"{0xC1:016x}", "ack_val": f"{0xC2:016x}"}
     for _ in range(2):
+        acker.http.put(f"{DEFAULT}/spouts/orders")
         with RawHttp(acker.url) as raw:
-            raw.send(head("GET", f"{COMPLETIONS}?wait_ms=4000"), head("GET", "/livez"))
+            raw.send(head("GET", f"{COMPLETIONS}?wait_ms=60000"), head("GET", "/livez"))
             eventually_true(lambda: "acker_requests_waiting 1.0" in acker.http.get("/metrics").text)
+        acker.http.post(f"{DEFAULT}/init", json={**root, "spout_task": "orders"})
+        acker.http.post(f"{DEFAULT}/fail", json={"root_id": root["root_id"]})
         eventually_true(lambda: "acker_requests_waiting 0.0" in acker.http.get("/metrics").text)
+        acker.http.delete(f"{DEFAULT}/spouts/orders?discard=true").raise_for_status()
+        root["root_id"] = f"{0xC3:016x}"
     assert "Traceback" not in acker.log.read_text()
 
 
