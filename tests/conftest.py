@@ -27,6 +27,9 @@ def anyio_backend() -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=KINDS, default=KINDS[0], help="the kind of store that tests of it run on")
+    parser.addoption(
+        "--client", action="append", help="a language whose client plays tests/conformance, or all; python"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
