@@ -13,10 +13,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-bench test-integrations test-contract \
-        test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 # folders of tests/ with a target of their own
-APART := faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
+APART := conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
 # tests that run the blocks of the pages and the examples, and those that start pytest
 PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
 PLUGIN := tests/unit/client/test_pytest_plugin.py
@@ -46,6 +46,9 @@ test-model: $(VENV)/.dev ## Hold the state machine in Lua to the one in Python, 
 
 test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)
 	$(PYTEST) $(PAGES) $(PLUGIN)
+
+test-clients: $(VENV)/.dev ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
+	$(BIN)/python -m pytest tests/conformance --client $(or $(CLIENT),all)
 
 test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, all forms of each field, random requests (a minute)
 	$(BIN)/python -m pytest tests/contract
