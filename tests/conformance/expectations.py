@@ -32,7 +32,8 @@ def mismatch(found: Any, wanted: Any, where: str = "the answer") -> str:
             return f"{where} has {len(found)} items instead of {len(wanted)}: {found!r}"
         pairs = enumerate(zip(found, wanted, strict=True))
         return _first(mismatch(one, other, f"{where}.{at}") for at, (one, other) in pairs)
-    return "" if found == wanted and type(found) is type(wanted) else f"{where} is {found!r} instead of {wanted!r}"
+    is_same = found == wanted and isinstance(found, bool) == isinstance(wanted, bool)
+    return "" if is_same else f"{where} is {found!r} instead of {wanted!r}"
 
 
 def _holds(name: str, found: Any, wanted: Any) -> bool:
