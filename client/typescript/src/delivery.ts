@@ -1,0 +1,75 @@
+/** Applies operations now: sends them in frozen requests, and those that were refused again in new ones. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { ServiceError } from "./errors.js";
+import { NOT_ADMITTED, type Operation, REFUSED } from "./operations.js";
+import { backoffDelays, type Settings } from "./options.js";
+import { type Request, writeOperations } from "./requests.js";
+import { type OperationResult, readResults, retryAfterMs } from "./responses.js";
+import type { RetrySession } from "./retry.js";
+
+/** Send operations until they are admitted or their time is over. Throws the error of the first that stays refused. */
+export async function deliver(session: RetrySession, operations: readonly Operation[]): Promise<OperationResult[]> {
+  const since = performance.now();
+  const delays = backoffDelays();
+  const results = new Map<Operation, OperationResult>();
+  let written = writeOperations(session.topology, operations);
+  for (;;) {
+    const askedMs = await send(session, written, results);
+    const age = performance.now() - since;
+    const left = operations.filter((each) => isRetryable(results.get(each), session.settings, age));
+    if (left.length === 0) {
+      return operations.map((each) => accepted(results.get(each) as OperationResult));
+    }
+    await sleep(Math.max(delays.next().value, askedMs));
+    written = rewriteRefused(session.topology, written, left);
+  }
+}
+
+/**
+ * Write operations again that were refused.
+ *
+ * An ack or a fail that was alone in its request is sent with the same key: the acker does not remember what it
+ * refused so. All others need a new key: under the old one it would repeat its refusal.
+ */
+export function rewriteRefused(topology: string, refused: Request[], operations: readonly Operation[]): Request[] {
+  const [request] = refused;
+  const isAlone = refused.length === 1 && request?.operations.length === 1 && operations[0]?.op !== "init";
+  return isAlone ? refused : writeOperations(topology, operations);
+}
+
+/** Send requests, note the result of each operation, and return for how long the acker asks to wait. */
+async function send(
+  session: RetrySession,
+  requests: readonly Request[],
+  results: Map<Operation, OperationResult>,
+): Promise<number> {
+  let askedMs = 0;
+  for (const request of requests) {
+    const response = await session.send(request);
+    for (const result of readResults(request, response)) {
+      results.set(result.operation, result);
+    }
+    askedMs = Math.max(askedMs, retryAfterMs(response));
+  }
+  return askedMs;
+}
+
+function isRetryable(result: OperationResult | undefined, settings: Settings, ageMs: number): boolean {
+  return result !== undefined && NOT_ADMITTED.has(result.state) && ageMs < limitMs(result.operation, settings);
+}
+
+function limitMs(operation: Operation, settings: Settings): number {
+  if (operation.op !== "init") {
+    return settings.retryTimeout;
+  }
+  return Math.min(settings.emitTimeout, operation.message_timeout_ms ?? Number.POSITIVE_INFINITY);
+}
+
+function accepted(result: OperationResult): OperationResult {
+  const { operation, state } = result;
+  if (REFUSED.has(state)) {
+    const what = operation.op === "init" ? `init of message id ${JSON.stringify(operation.message_id)}` : operation.op;
+    throw new ServiceError(state, `the ${what} of root ${operation.root_id} was refused until its time was over`);
+  }
+  return result;
+}

@@ -1,0 +1,271 @@
+/** Sends buffered acks: gathered for a moment, then sent together, one request after the other. */
+
+import { rewriteRefused } from "./delivery.js";
+import { BufferFullError, OperationsLostError, ServiceError } from "./errors.js";
+import { type AckForm, type Acks, FoldedOperations } from "./folding.js";
+import { NOT_ADMITTED, type Operation } from "./operations.js";
+import { backoffDelays } from "./options.js";
+import { type Request, writeOperations } from "./requests.js";
+import { type OperationResult, readResults, retryAfterMs } from "./responses.js";
+import type { RetrySession } from "./retry.js";
+
+/** What waits until all that was buffered or in flight at its call is settled. */
+interface Waiter {
+  pending: number;
+  readonly failures: Failure[];
+  readonly settled: Deferred;
+}
+
+interface Deferred {
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
+}
+
+interface Failure {
+  readonly operations: number;
+  readonly error: unknown;
+}
+
+/**
+ * A request that does not change any more.
+ *
+ * `since` is when it, or the one that was refused before it, was first sent; `due` is when a refused one may be sent
+ * again, and `delays` are the pauses after each further refusal.
+ */
+interface Frozen {
+  readonly request: Request;
+  readonly waiters: Waiter[];
+  since: number | null;
+  readonly due: number;
+  readonly delays: Generator<number, never>;
+}
+
+/**
+ * The buffered acks of one client, and the one loop that sends them.
+ *
+ * Group commit: while a request is in flight, all acks and flushes that come gather for the next one. A request stays
+ * here until it is answered or given up; what the acker refuses waits behind all else.
+ */
+export class Flusher {
+  lost = 0;
+  #folded = new FoldedOperations();
+  #frozen: Frozen[] = [];
+  #waiters: Waiter[] = []; // of what is not frozen yet
+  #failures: Failure[] = [];
+  #running = false;
+  #urgent = false;
+  #timer: NodeJS.Timeout | null = null;
+  #wake: (() => void) | null = null;
+  #spaceWanted: (() => void)[] = [];
+
+  constructor(private readonly session: RetrySession) {}
+
+  /** Operations that are buffered or being sent. */
+  get inFlight(): number {
+    return this.#frozen.reduce((sum, frozen) => sum + frozen.request.operations.length, this.#folded.size);
+  }
+
+  /** Whether there is no space for one more operation. */
+  get isFull(): boolean {
+    return this.inFlight >= this.session.settings.bufferSize;
+  }
+
+  /** Add the acks of one tuple, which are sent after the linger, or with a full batch. */
+  add(acks: Acks, component: string, form: AckForm): void {
+    this.#folded.addAcks(acks, component, form);
+    const { linger, batchSize } = this.session.settings;
+    if (this.#folded.size >= batchSize) {
+      this.#sendSoon();
+    } else if (this.#folded.size > 0) {
+      this.#timer ??= setTimeout(() => this.#sendSoon(), Math.min(linger, 2 ** 31 - 1));
+    }
+  }
+
+  /** Wait until there is space for an ack. Throws `BufferFullError` with `onFull: "raise"`. */
+  async waitForSpace(): Promise<void> {
+    while (this.isFull) {
+      if (this.session.settings.onFull === "raise") {
+        throw new BufferFullError(`${this.inFlight} operations are in flight, and bufferSize allows no more`);
+      }
+      this.#sendSoon();
+      await new Promise<void>((resolve) => this.#spaceWanted.push(resolve));
+    }
+  }
+
+  /** Send what is in flight for these roots before anything else of theirs, so that the order of one root is kept. */
+  async flushConflicting(operations: readonly Operation[]): Promise<void> {
+    while (operations.some((each) => this.#holds(each.root_id))) {
+      const waiter = await this.#waitForAll();
+      this.#failures.push(...waiter.failures);
+    }
+  }
+
+  /** Send all that is buffered now, and what is refused again until it is accepted. Throws `OperationsLostError`. */
+  async flush(): Promise<void> {
+    const waiter = await this.#waitForAll();
+    this.#failures.push(...waiter.failures);
+    this.raiseFailures();
+  }
+
+  /** Throw `OperationsLostError` for what was given up since the last call. */
+  raiseFailures(): void {
+    if (this.#failures.length > 0) {
+      const failures = this.#failures;
+      this.#failures = [];
+      const operations = failures.reduce((sum, each) => sum + each.operations, 0);
+      throw new OperationsLostError(operations, { cause: failures.at(-1)?.error });
+    }
+  }
+
+  async #waitForAll(): Promise<Waiter> {
+    const waiter: Waiter = { pending: 0, failures: [], settled: deferred() };
+    for (const frozen of this.#frozen) {
+      frozen.waiters.push(waiter);
+      waiter.pending += 1;
+    }
+    if (this.#folded.size > 0) {
+      this.#waiters.push(waiter);
+      waiter.pending += 1;
+    }
+    if (waiter.pending > 0) {
+      this.#sendSoon();
+      await waiter.settled.promise;
+    }
+    return waiter;
+  }
+
+  #holds(rootId: string): boolean {
+    return (
+      this.#folded.roots.has(rootId) ||
+      this.#frozen.some((frozen) => frozen.request.operations.some((each) => each.root_id === rootId))
+    );
+  }
+
+  /** Send what is buffered as soon as the request in flight is answered. */
+  #sendSoon(): void {
+    if (this.#timer !== null) {
+      clearTimeout(this.#timer);
+      this.#timer = null;
+    }
+    this.#urgent = true;
+    this.#wake?.();
+    if (!this.#running) {
+      this.#running = true;
+      void this.#run();
+    }
+  }
+
+  async #run(): Promise<void> {
+    await null; // what a program acks and flushes in one turn goes together
+    while (this.#urgent || this.#frozen.length > 0) {
+      this.#freeze();
+      const next = this.#frozen.find((frozen) => frozen.due <= performance.now());
+      if (next === undefined) {
+        await this.#pauseForRefused();
+      } else {
+        await this.#sendOne(next);
+      }
+    }
+    this.#running = false;
+  }
+
+  #freeze(): void {
+    if (!this.#urgent) {
+      return;
+    }
+    this.#urgent = false;
+    if (this.#folded.size === 0) {
+      return;
+    }
+    const written = writeOperations(this.session.topology, this.#folded.operations());
+    const waiters = this.#waiters;
+    for (const waiter of waiters) {
+      waiter.pending += written.length - 1;
+    }
+    this.#frozen.push(...written.map((request) => this.#frozenOf(request, [...waiters])));
+    this.#folded = new FoldedOperations();
+    this.#waiters = [];
+  }
+
+  #frozenOf(request: Request, waiters: Waiter[]): Frozen {
+    return { request, waiters, since: null, due: 0, delays: backoffDelays() };
+  }
+
+  async #sendOne(frozen: Frozen): Promise<void> {
+    const { since } = frozen;
+    frozen.since ??= performance.now();
+    try {
+      const response = await this.session.send(frozen.request, since ?? undefined);
+      const refused = readResults(frozen.request, response).filter(({ state }) => NOT_ADMITTED.has(state));
+      this.#settle(frozen, refused, retryAfterMs(response));
+      await this.session.refreshTopology();
+    } catch (error) {
+      this.#giveUp(frozen, frozen.request.operations.length, error);
+    }
+  }
+
+  /** Remove a request that was answered, and requeue what it refused: nothing of that was applied. */
+  #settle(frozen: Frozen, refused: readonly OperationResult[], askedMs: number): void {
+    const [first] = refused;
+    if (first === undefined) {
+      this.#takeOut(frozen, []);
+      return;
+    }
+    const due = performance.now() + Math.max(frozen.delays.next().value, askedMs);
+    if (due - (frozen.since ?? due) > this.session.retryLimitMs) {
+      const words = `${refused.length} operations were refused until their time was over`;
+      this.#giveUp(frozen, refused.length, new ServiceError(first.state, words));
+      return;
+    }
+    const operations = refused.map((result) => result.operation);
+    const { since, delays, waiters } = frozen;
+    const again = rewriteRefused(this.session.topology, [frozen.request], operations);
+    this.#takeOut(
+      frozen,
+      again.map((request) => ({ request, waiters: [...waiters], since, due, delays })),
+    );
+  }
+
+  /** Remove a request that cannot be delivered. Those who wait for it raise the error, or else the next call. */
+  #giveUp(frozen: Frozen, operations: number, error: unknown): void {
+    this.lost += operations;
+    const takers = frozen.waiters.length > 0 ? frozen.waiters.map((waiter) => waiter.failures) : [this.#failures];
+    for (const failures of takers) {
+      failures.push({ operations, error });
+    }
+    this.#takeOut(frozen, []);
+  }
+
+  /** Replace a request by others, behind all the rest, and wake who waits for it, or for space. */
+  #takeOut(frozen: Frozen, others: readonly Frozen[]): void {
+    this.#frozen = [...this.#frozen.filter((each) => each !== frozen), ...others];
+    for (const waiter of frozen.waiters) {
+      waiter.pending += others.length - 1;
+      if (waiter.pending === 0) {
+        waiter.settled.resolve();
+      }
+    }
+    for (const wake of this.#spaceWanted.splice(0)) {
+      wake();
+    }
+  }
+
+  /** Wait until a refused request may be sent again, or something else is to be sent. */
+  async #pauseForRefused(): Promise<void> {
+    const due = Math.min(...this.#frozen.map((frozen) => frozen.due));
+    const { promise, resolve } = deferred();
+    this.#wake = resolve;
+    const timer = setTimeout(resolve, Math.max(0, due - performance.now()));
+    await promise;
+    clearTimeout(timer);
+    this.#wake = null;
+  }
+}
+
+function deferred(): Deferred {
+  let resolve: () => void = () => undefined;
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}

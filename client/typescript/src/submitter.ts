@@ -1,0 +1,157 @@
+/** The operations of a client: ack, fail and reset the timeout of tuples, run bolts, send inits. */
+import { deliver } from "./delivery.js";
+import { DropTuple, LeftOpen, TupleSignal } from "./errors.js";
+import { Flusher } from "./flusher.js";
+import { type AckForm, FoldedOperations } from "./folding.js";
+import type { Operation } from "./operations.js";
+import { use } from "./propagate.js";
+import type { RetrySession } from "./retry.js";
+import { isTraced } from "./tracing.js";
+import type { Tuple } from "./tuple.js";
+
+/** What happens to a tuple when its function throws: the tree fails, or the edge stays open for a redelivery. */
+export type OnError = "fail" | "leave_open";
+
+const DONE = Promise.resolve();
+const NEEDS_KEYS =
+  'with onError "leave_open" a redelivery would give it another edge, and the topology has no dedupe window: ' +
+  "give it a key, or receive it as repeatable";
+
+/** Sends operations of one topology; acks are buffered. */
+export class Submitter {
+  readonly flusher: Flusher;
+  droppedTuples = 0;
+  untrackedTuples = 0;
+  #lingers: boolean;
+
+  constructor(
+    readonly session: RetrySession,
+    private readonly onDrop: (tuple: Tuple, drop: DropTuple) => unknown,
+  ) {
+    this.flusher = new Flusher(session);
+    this.#lingers = session.settings.linger > 0;
+  }
+
+  /** Let no ack linger any more: the client is closed. */
+  stop(): void {
+    this.#lingers = false;
+  }
+
+  /**
+   * Ack a tuple. Nearly every ack is folded into the buffer here, and nothing is left to do.
+   *
+   * The tuple is closed only when nothing can go wrong any more before its acks are in flight.
+   */
+  ack(tuple: Tuple): Promise<void> {
+    try {
+      this.flusher.raiseFailures();
+      return this.#ack(tuple);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Fail every root of a tuple. */
+  async fail(tuple: Tuple, reason: string | null): Promise<void> {
+    this.flusher.raiseFailures();
+    await this.sendNow(tuple.failOperations(reason));
+  }
+
+  /** Give every root of a tuple its message timeout again. */
+  async resetTimeout(tuple: Tuple): Promise<void> {
+    await this.sendNow(tuple.resetOperations());
+  }
+
+  /** Send operations now, after what is in flight for their roots. */
+  async sendNow(operations: readonly Operation[]): Promise<void> {
+    await this.flusher.flushConflicting(operations);
+    if (operations.length > 0) {
+      await deliver(this.session, operations);
+    }
+  }
+
+  /** Run a bolt's function with its tuple current, then ack it; or end it as what the function throws says. */
+  async process<T>(tuple: Tuple, run: (tuple: Tuple) => T | Promise<T>, onError: OnError): Promise<T | undefined> {
+    await this.#begin(tuple, onError);
+    let result: T;
+    try {
+      result = await use(tuple, async () => await run(tuple));
+    } catch (error) {
+      await this.#interrupt(tuple, error, onError);
+      if (error instanceof TupleSignal) {
+        return undefined;
+      }
+      throw error;
+    }
+    await this.#complete(tuple);
+    return result;
+  }
+
+  /** Whether operations name the edges of a root, as far as the topology is known. */
+  readonly isTraced = (rootId: string): boolean => isTraced(rootId, this.session.info?.trace ?? 0);
+
+  /**
+   * Begin the function of a tuple.
+   *
+   * With `onError: "leave_open"` a redelivered message gives a child without a key another edge. Without a dedupe window
+   * such a child is refused, so the topology is read first.
+   */
+  async #begin(tuple: Tuple, onError: OnError): Promise<void> {
+    this.flusher.raiseFailures();
+    if (onError === "leave_open" && tuple.tracked && !tuple.isRepeatable) {
+      const info = await this.session.topologyInfo();
+      if (!info.dedupes) {
+        tuple.requireKeys(NEEDS_KEYS);
+      }
+    }
+  }
+
+  #complete(tuple: Tuple): Promise<void> {
+    return tuple.closed ? DONE : this.#ack(tuple);
+  }
+
+  async #interrupt(tuple: Tuple, error: unknown, onError: OnError): Promise<void> {
+    if (error instanceof DropTuple) {
+      this.droppedTuples += 1;
+      await this.onDrop(tuple, error);
+      await this.#complete(tuple);
+    } else if (!(tuple.closed || error instanceof LeftOpen) && (error instanceof TupleSignal || onError === "fail")) {
+      await this.sendNow(tuple.failOperations(wordsOf(error)));
+    }
+  }
+
+  #ack(tuple: Tuple): Promise<void> {
+    const { info } = this.session;
+    if (!tuple.tracked) {
+      tuple.takeAcks();
+      return DONE;
+    }
+    if (info === null || !this.#lingers || this.flusher.isFull) {
+      return this.#lingers ? this.#ackWhenPossible(tuple) : this.#ackNow(tuple);
+    }
+    this.flusher.add(tuple.takeAcks(), tuple.component, this.#form(!info.dedupes));
+    return DONE;
+  }
+
+  /** Ack a tuple once the topology was read and the buffer has space. */
+  async #ackWhenPossible(tuple: Tuple): Promise<void> {
+    await this.session.topologyInfo();
+    await this.flusher.waitForSpace();
+    await this.#ack(tuple);
+  }
+
+  /** Ack a tuple whose acks do not linger, by a request of their own. */
+  async #ackNow(tuple: Tuple): Promise<void> {
+    const acks = new FoldedOperations();
+    acks.addAcks(tuple.takeAcks(), tuple.component, this.#form(false));
+    await deliver(this.session, acks.operations());
+  }
+
+  #form(fold: boolean): AckForm {
+    return { fold, isTraced: this.isTraced };
+  }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message || error.name : String(error);
+}
