@@ -78,7 +78,7 @@ class Driver:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:
-            return self._process.wait(20)
+            return self._process.wait(ANSWER_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             raise
@@ -159,5 +159,25 @@ def _python() -> list[str]:
     return [sys.executable, str(Path(__file__).parent / "python_driver.py")]
 
 
-LANGUAGES = {language.name: language for language in (Language(name="python", build=_python),)}
+def _typescript() -> list[str]:
+    folder = ROOT / "client/typescript"
+    if not (folder / "node_modules/.complete").exists():
+        _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
+        (folder / "node_modules/.complete").touch()
+    _run("npm", "run", "--silent", "build:tests", cwd=folder)
+    return ["node", "--enable-source-maps", str(folder / "build/conformance/driver.js")]
+
+
+def _run(*command: str, cwd: Path) -> None:
+    ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"{' '.join(command)}:\n{ran.stdout}\n{ran.stderr}"
+
+
+LANGUAGES = {
+    language.name: language
+    for language in (
+        Language(name="python", build=_python),
+        Language(name="typescript", needs=("node", "npm"), build=_typescript),
+    )
+}
 """Add a language here: docs/clients.md says what its driver has to do."""
