@@ -13,8 +13,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-bench test-integrations test-contract \
-        test-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
+TYPESCRIPT := client/typescript
 # folders of tests/ with a target of their own
 APART := conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
 # tests that run the blocks of the pages and the examples, and those that start pytest
@@ -47,8 +48,12 @@ test-model: $(VENV)/.dev ## Hold the state machine in Lua to the one in Python, 
 test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)
 	$(PYTEST) $(PAGES) $(PLUGIN)
 
-test-clients: $(VENV)/.dev ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
+test-clients: $(VENV)/.dev $(TYPESCRIPT)/node_modules/.complete ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
 	$(BIN)/python -m pytest tests/conformance --client $(or $(CLIENT),all)
+	cd $(TYPESCRIPT) && npm run --silent build && npm run --silent build:tests && npm test --silent
+
+check-clients: $(TYPESCRIPT)/node_modules/.complete ## Lint, format and type check the clients of other languages
+	cd $(TYPESCRIPT) && npm run --silent check
 
 test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, all forms of each field, random requests (a minute)
 	$(BIN)/python -m pytest tests/contract
@@ -195,7 +200,7 @@ test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in 
 	$(BIN)/python -m pytest tests/dist
 
 clean: ## Remove .venv and the caches of the tools
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
+	rm -rf $(VENV) dist $(addprefix $(TYPESCRIPT)/,node_modules dist build) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -215,6 +220,10 @@ $(VENV)/.dev: requirements-dev.lock spark_connector/pyproject.toml $(VENV)/.runt
 	@echo "Installing PySpark, RabbitMQ's client and the tools of developers into $(VENV): some minutes, once"
 	@$(PIP) --no-deps --require-hashes --requirement requirements-dev.lock
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable spark_connector
+	@touch $@
+
+$(TYPESCRIPT)/node_modules/.complete: $(TYPESCRIPT)/package-lock.json
+	cd $(TYPESCRIPT) && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 # Another PySpark, before all else that .venv has.

@@ -161,9 +161,7 @@ def _python() -> list[str]:
 
 def _typescript() -> list[str]:
     folder = ROOT / "client/typescript"
-    if not (folder / "node_modules/.complete").exists():
-        _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
-        (folder / "node_modules/.complete").touch()
+    _run("make", "--silent", "client/typescript/node_modules/.complete", cwd=ROOT)
     _run("npm", "run", "--silent", "build:tests", cwd=folder)
     return ["node", "--enable-source-maps", str(folder / "build/conformance/driver.js")]
 
@@ -177,7 +175,7 @@ LANGUAGES = {
     language.name: language
     for language in (
         Language(name="python", build=_python),
-        Language(name="typescript", needs=("node", "npm"), build=_typescript),
+        Language(name="typescript", needs=("make", "node", "npm"), build=_typescript),
     )
 }
 """Add a language here: docs/clients.md says what its driver has to do."""

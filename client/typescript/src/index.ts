@@ -21,12 +21,15 @@ export {
   TupleSignal,
   UsageError,
 } from "./errors.js";
-export type { Outcome } from "./operations.js";
+export type { Operation, OperationState, Outcome } from "./operations.js";
 export type { AckerOptions, Logger } from "./options.js";
 export { type AnchorParent, current, extract, inject, sign, use, verify } from "./propagate.js";
+export type { Request } from "./requests.js";
+export type { NoResponse, Response } from "./responses.js";
 export type { EmitOptions, Root } from "./root.js";
 export { type Secrets, SIGNATURE_HEADER } from "./signature.js";
 export type { Spout } from "./spout.js";
 export type { ReadOptions } from "./spout-task.js";
 export type { OnError } from "./submitter.js";
+export type { Transport } from "./transport.js";
 export type { Tuple } from "./tuple.js";

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { OperationsLostError, ServiceError } from "../src/index.js";
+import { MemoryAcker } from "../src/testing.js";
+
+const SILENT = { warn: () => undefined };
+
+test("a tree in memory is acked when its bolts have acked", async () => {
+  const memory = new MemoryAcker();
+  const acker = memory.acker({ linger: 0 });
+  const spout = acker.sharedSpout("orders");
+  const header = await spout.emit("42", (root) => root.headers("greet"));
+  const child = await acker.process(header, "split", (tuple) => tuple.headers("word-1"));
+  assert.deepEqual(memory.completions("orders"), []);
+  await acker.process(child, "count", () => undefined);
+  assert.deepEqual(memory.completions("orders"), ["42"]);
+});
+
+test("a root that is not done times out, and its completion is read and released", async () => {
+  const memory = new MemoryAcker({ messageTimeout: 1_000 });
+  const acker = memory.acker();
+  const spout = acker.sharedSpout("orders");
+  await spout.emit("42", (root) => root.headers());
+  memory.advance(1_000);
+  const failed: string[] = [];
+  await spout.listen({ onFail: (id) => failed.push(id), stop: () => failed.length > 0 });
+  assert.deepEqual(failed, ["42"]);
+  assert.deepEqual(memory.completions("orders"), []);
+});
+
+test("an ack whose answer is lost is sent again with its key, and counts once", async () => {
+  const memory = new MemoryAcker({ dedupes: false });
+  const acker = memory.acker({ linger: 0, logger: SILENT });
+  const header = await acker.sharedSpout("orders").emit("42", (root) => [root.headers("a"), root.headers("b")]);
+  memory.faults.push("lost_answer", null, "no_answer", new ServiceError("overloaded", "busy"));
+  await acker.process(header?.[0], "bolt", () => undefined);
+  await acker.process(header?.[1], "bolt", () => undefined);
+  assert.deepEqual(memory.completions("orders"), ["42"]);
+  const keys = memory.requests.filter((each) => each.path.endsWith("/ack")).map((each) => each.key);
+  assert.equal(keys.length, 5);
+  assert.equal(new Set(keys).size, 2);
+});
+
+test("an error tells its code, whether a retry helps, and what to do", async () => {
+  const memory = new MemoryAcker();
+  const acker = memory.acker({ linger: 60_000, logger: SILENT });
+  const header = await acker.sharedSpout("orders").emit("42", (root) => root.headers("a"));
+  await acker.process(header, "bolt", () => undefined);
+  memory.faults.push(new ServiceError("forbidden", "not with this key"));
+  await assert.rejects(acker.flush(), (error: unknown) => {
+    assert.ok(error instanceof OperationsLostError);
+    assert.deepEqual([error.code, error.retryable, error.operations], ["operations_lost", false, 1]);
+    assert.match(error.advice, /make it again/);
+    assert.equal((error.cause as ServiceError).code, "forbidden");
+    return true;
+  });
+  await acker.close();
+});
+
+test("a spout task with a cap lets an emit wait until a root has ended", async () => {
+  const memory = new MemoryAcker({ maxSpoutPending: 1 });
+  const acker = memory.acker({ linger: 0 });
+  const spout = acker.sharedSpout("orders");
+  const header = await spout.emit("1", (root) => root.headers("a"));
+  const second = spout.emit("2");
+  await acker.process(header, "bolt", () => undefined);
+  await second;
+  assert.deepEqual(memory.completions("orders"), ["1", "2"]);
+});
