@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
         bench-page images check format lock dist test-dist clean
 TYPESCRIPT := client/typescript
 # folders of tests/ with a target of their own
-APART := conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
+APART := clients conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
 # tests that run the blocks of the pages and the examples, and those that start pytest
 PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
 PLUGIN := tests/unit/client/test_pytest_plugin.py
@@ -48,11 +48,11 @@ test-model: $(VENV)/.dev ## Hold the state machine in Lua to the one in Python, 
 test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)
 	$(PYTEST) $(PAGES) $(PLUGIN)
 
-test-clients: $(VENV)/.dev $(TYPESCRIPT)/node_modules/.complete ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
-	$(BIN)/python -m pytest tests/conformance --client $(or $(CLIENT),all)
+test-clients: $(VENV)/.dev $(TYPESCRIPT)/node_modules/.package-lock.json ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
+	$(BIN)/python -m pytest tests/conformance $(if $(CLIENT),,tests/clients) --client $(or $(CLIENT),all)
 	cd $(TYPESCRIPT) && npm run --silent build && npm run --silent build:tests && npm test --silent
 
-check-clients: $(TYPESCRIPT)/node_modules/.complete ## Lint, format and type check the clients of other languages
+check-clients: $(TYPESCRIPT)/node_modules/.package-lock.json ## Lint, format and type check the clients of other languages
 	cd $(TYPESCRIPT) && npm run --silent check
 
 test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, all forms of each field, random requests (a minute)
@@ -222,7 +222,7 @@ $(VENV)/.dev: requirements-dev.lock spark_connector/pyproject.toml $(VENV)/.runt
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable spark_connector
 	@touch $@
 
-$(TYPESCRIPT)/node_modules/.complete: $(TYPESCRIPT)/package-lock.json
+$(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json
 	cd $(TYPESCRIPT) && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 

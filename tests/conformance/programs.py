@@ -161,7 +161,7 @@ def _python() -> list[str]:
 
 def _typescript() -> list[str]:
     folder = ROOT / "client/typescript"
-    _run("make", "--silent", "client/typescript/node_modules/.complete", cwd=ROOT)
+    _run("make", "--silent", "client/typescript/node_modules/.package-lock.json", cwd=ROOT)
     _run("npm", "run", "--silent", "build:tests", cwd=folder)
     return ["node", "--enable-source-maps", str(folder / "build/conformance/driver.js")]
 

@@ -15,7 +15,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-READMES = tuple(ROOT / folder / "README.md" for folder in (".", "client", "service", "spark_connector"))
+READMES = tuple(
+    ROOT / folder / "README.md" for folder in (".", "client", "client/typescript", "service", "spark_connector")
+)
 PAGES = (*READMES, ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 
 MARK = re.compile(r"<!-- (?:tested by (?P<test>\S+)|not run: (?P<reason>\S.*)) -->")

@@ -1,0 +1,1 @@
+"""What belongs to one client of another language alone."""

@@ -1,0 +1,54 @@
+"""The package of the client for TypeScript is installed as its README says, and what its pages show is what happens."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.examples import run
+from tests.support.pages import DOCS, ROOT, fences
+from tests.support.programs import needed
+from tests.support.servers import AckerProcess, acker_serve
+
+PACKAGE = ROOT / "client/typescript"
+PAGES = (PACKAGE / "README.md", DOCS / "typescript.md")
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def acker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
+    folder = tmp_path_factory.mktemp("acker")
+    with acker_serve(folder, "--data-dir", str(folder / "data")) as acker:
+        yield acker
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a program into which the package was installed, by the commands of the README."""
+    folder = tmp_path_factory.mktemp("program")
+    npm = needed("npm")
+    [commands] = [fence.code for fence in fences(PAGES[0].read_text()) if fence.language == "sh"]
+    shell(f"{commands} --pack-destination {folder}", cwd=ROOT)
+    (folder / "package.json").write_text("{}")
+    shell(f"{npm} install --offline ./acker-client-0.1.0.tgz", cwd=folder)
+    return folder
+
+
+def shell(commands: str, *, cwd: Path) -> None:
+    ran = subprocess.run(["bash", "-euc", commands], cwd=cwd, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_shows_what_happens(page: Path, program: Path, acker: AckerProcess) -> None:
+    text = "\n".join(
+        f"```{each.language}\n{each.code}\n```" for each in fences(page.read_text()) if each.language != "sh"
+    )
+    run(text, "js", url=acker.url, folder=program)
+
+
+def test_the_package_holds_what_a_program_needs_and_no_more(program: Path) -> None:
+    held = {path.name for path in (program / "node_modules/acker-client").iterdir()}
+    assert held == {"LICENSE", "README.md", "dist", "package.json"}
