@@ -1,7 +1,6 @@
 /** The anchors of a message and its header, `Acker-Anchors: 00 <topology> <root>-<edge>[,<root>-<edge>…]`. */
 import { InvalidHeaderError, TooManyAnchorsError, UsageError } from "./errors.js";
 import { SPOUT_EDGE } from "./ids.js";
-import { isName } from "./validate.js";
 
 /** The name of the header; a reader takes it in upper or lower case. */
 export const ANCHORS_HEADER = "Acker-Anchors";
@@ -9,7 +8,7 @@ export const MAX_ANCHORS = 64;
 
 const VERSION = "00";
 const LOWER_NAME = ANCHORS_HEADER.toLowerCase();
-const FORM = /^[0-9a-f]{16}-[0-9a-f]{16}(?:,[0-9a-f]{16}-[0-9a-f]{16}){0,63}$/;
+const FORM = /^00 ([A-Za-z0-9][A-Za-z0-9._-]{0,127}) ([0-9a-f]{16}-[0-9a-f]{16}(?:,[0-9a-f]{16}-[0-9a-f]{16}){0,63})$/;
 const ID_LENGTH = 16;
 const ANCHOR_LENGTH = 2 * ID_LENGTH + 1;
 
@@ -88,12 +87,9 @@ export function findAnchors(headers: IncomingHeaders): Anchors | null {
 
 /** Read the value of the header. Throws `InvalidHeaderError`. */
 export function parseAnchors(value: string): Anchors {
-  const [version, topology, listed, ...more] = value.trim().split(" ");
-  if (version !== VERSION) {
-    throw unreadable(`must begin with version ${VERSION}`, value);
-  }
-  if (!isName(topology) || listed === undefined || more.length > 0 || !FORM.test(listed)) {
-    throw unreadable("must be a version, a topology and 1 to 64 anchors", value);
+  const [, topology, listed] = FORM.exec(value.trim()) ?? [];
+  if (topology === undefined || listed === undefined) {
+    throw unreadable(`must be version ${VERSION}, a topology and 1 to ${MAX_ANCHORS} anchors`, value);
   }
   return new Anchors(topology, splitAnchors(listed, value));
 }
@@ -125,12 +121,20 @@ export function headerValue(headers: IncomingHeaders, name: string): string | nu
 
 /** Return the values of a header, whose name is given in upper or lower case. */
 export function headerValues(headers: IncomingHeaders, name: string): string[] {
-  const lower = name.toLowerCase();
   const found: string[] = [];
-  for (const [each, value] of pairs(headers)) {
-    if (isNamed(each, lower)) {
-      found.push(...(Array.isArray(value) ? value : [value]).map(text));
+  if (headers === null || headers === undefined) {
+    return found;
+  }
+  if (typeof headers !== "object") {
+    throw new UsageError(`headers must be an object or pairs, not ${typeof headers}`);
+  }
+  const lower = name.toLowerCase();
+  if (Symbol.iterator in headers) {
+    for (const item of headers as Iterable<unknown>) {
+      takeItem(item, lower, found);
     }
+  } else {
+    takeMembers(headers, lower, found);
   }
   return found;
 }
@@ -146,25 +150,32 @@ export function isNamed(name: unknown, lower: string): boolean {
   return words.length === lower.length && words.toLowerCase() === lower;
 }
 
-function* pairs(headers: IncomingHeaders): Iterable<readonly [unknown, unknown]> {
-  if (headers === null || headers === undefined) {
-    return;
-  }
-  if (typeof headers !== "object") {
-    throw new UsageError(`headers must be an object or pairs, not ${typeof headers}`);
-  }
-  if (!(Symbol.iterator in headers)) {
-    yield* Object.entries(headers);
-    return;
-  }
-  for (const item of headers as Iterable<unknown>) {
-    if (Array.isArray(item) && item.length === 2) {
-      yield item as [unknown, unknown];
-    } else if (typeof item === "object" && item !== null && !Array.isArray(item)) {
-      yield* Object.entries(item);
-    } else {
-      throw new UsageError("headers must be an object, pairs or an array of objects");
+/** Take the value of a pair, or of the members of an object, if it has the name. */
+function takeItem(item: unknown, lower: string, found: string[]): void {
+  if (Array.isArray(item) && item.length === 2) {
+    if (isNamed(item[0], lower)) {
+      take(item[1], found);
     }
+  } else if (typeof item === "object" && item !== null && !Array.isArray(item)) {
+    takeMembers(item as Readonly<Record<string, unknown>>, lower, found);
+  } else {
+    throw new UsageError("headers must be an object, pairs or an array of objects");
+  }
+}
+
+function takeMembers(headers: Readonly<Record<string, unknown>>, lower: string, found: string[]): void {
+  for (const name of Object.keys(headers)) {
+    if (isNamed(name, lower)) {
+      take(headers[name], found);
+    }
+  }
+}
+
+function take(value: unknown, found: string[]): void {
+  if (Array.isArray(value)) {
+    found.push(...value.map(text));
+  } else {
+    found.push(text(value));
   }
 }
 

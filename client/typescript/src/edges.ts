@@ -15,10 +15,11 @@ export type Key = string | null | undefined;
 export class EdgeSet {
   readonly children: string[] = [];
   outstanding: number;
-  #upper: number;
-  #lower: number;
+  /** The two halves of its ack val. */
+  upper: number;
+  lower: number;
   #unkeyed = 0;
-  readonly #keys = new Set<string>();
+  #keys: Set<string> | null = null; // of those that have one
 
   constructor(
     readonly rootId: string,
@@ -27,17 +28,17 @@ export class EdgeSet {
     private readonly numbered = false,
   ) {
     this.outstanding = edgeId === SPOUT_EDGE ? 0 : -1;
-    this.#upper = high(edgeId);
-    this.#lower = low(edgeId);
+    this.upper = high(edgeId);
+    this.lower = low(edgeId);
   }
 
   get ackVal(): string {
-    return format(this.#upper, this.#lower);
+    return format(this.upper, this.lower);
   }
 
   /** Whether a child has this key already. */
   hasKey(key: string): boolean {
-    return this.#keys.has(key);
+    return this.#keys?.has(key) === true;
   }
 
   /** Return a child's key: its own, else its number if children are numbered, else null. */
@@ -52,14 +53,15 @@ export class EdgeSet {
 
   /** Add a child; it is `keyed` unless its key is its number or null. */
   add(edge: string, key: string | null, keyed: boolean): void {
-    this.#upper ^= high(edge);
-    this.#lower ^= low(edge);
+    this.upper ^= high(edge);
+    this.lower ^= low(edge);
     this.outstanding += 1;
     this.children.push(edge);
     if (!keyed) {
       this.#unkeyed += 1;
     }
     if (key !== null) {
+      this.#keys ??= new Set();
       this.#keys.add(key);
     }
   }
@@ -71,13 +73,13 @@ export class EdgeSet {
  * Throws `DuplicateKeyError` and `TooManyAnchorsError`, and then no parent has a new child.
  */
 export function addChild(parents: readonly EdgeSet[], key: Key): Anchor[] {
+  checkCount(parents.length);
   const born = parents.map((parent, at) => {
     const ahead = parents.length === 1 ? 0 : parents.slice(0, at).filter((other) => other === parent).length;
     const chosen = parent.chooseKey(key, ahead);
     refuseDuplicate(parents, at, chosen, ahead);
     return { parent, chosen, edge: parent.edge(chosen) };
   });
-  checkCount(born.length);
   for (const { parent, chosen, edge } of born) {
     parent.add(edge, chosen, typeof key === "string");
   }

@@ -56,54 +56,47 @@ export class FoldedOperations {
 
   /** Add the acks of one tuple. */
   addAcks({ anchors, edges }: Acks, component: string, { fold, isTraced }: AckForm): void {
-    anchors.forEach(({ rootId, edgeId }, at) => {
+    for (let at = 0; at < anchors.length; at += 1) {
+      const anchor = anchors[at] as Anchor;
       const own = edges?.[at];
-      this.#roots.add(rootId);
-      if (isTraced(rootId)) {
-        this.#addAsItIs({ op: "ack", root_id: rootId, edge_id: edgeId, children: own?.children ?? [], component });
+      this.#roots.add(anchor.rootId);
+      if (isTraced(anchor.rootId)) {
+        this.#addTraced(anchor, own, component);
       } else if (fold) {
-        this.#fold(rootId, edgeId, own, component);
+        this.#fold(anchor, own, component);
       } else {
-        const outstanding = own?.outstanding ?? -1;
-        this.#addAsItIs({
-          op: "ack",
-          root_id: rootId,
-          edge_id: edgeId,
-          ack_val: own?.ackVal ?? edgeId,
-          outstanding,
-          component,
-        });
+        this.#addAsItIs(anchor, own, component);
       }
-    });
+    }
   }
 
-  #addAsItIs(ack: Ack): void {
-    this.#folds.delete(ack.root_id);
-    this.#records.push(ack);
+  #addTraced({ rootId, edgeId }: Anchor, own: EdgeSet | undefined, component: string): void {
+    this.#folds.delete(rootId);
+    this.#records.push({ op: "ack", root_id: rootId, edge_id: edgeId, children: own?.children ?? [], component });
   }
 
-  #fold(rootId: string, edgeId: string, own: EdgeSet | undefined, component: string): void {
+  #addAsItIs({ rootId, edgeId }: Anchor, own: EdgeSet | undefined, component: string): void {
+    const outstanding = own?.outstanding ?? -1;
     const ackVal = own?.ackVal ?? edgeId;
+    this.#folds.delete(rootId);
+    this.#records.push({ op: "ack", root_id: rootId, edge_id: edgeId, ack_val: ackVal, outstanding, component });
+  }
+
+  #fold({ rootId, edgeId }: Anchor, own: EdgeSet | undefined, component: string): void {
+    const upper = own?.upper ?? high(edgeId);
+    const lower = own?.lower ?? low(edgeId);
     const outstanding = own?.outstanding ?? -1;
     const fold = this.#folds.get(rootId);
     if (fold !== undefined && canFold(fold, edgeId, outstanding)) {
-      fold.upper ^= high(ackVal);
-      fold.lower ^= low(ackVal);
+      fold.upper ^= upper;
+      fold.lower ^= lower;
       fold.outstanding += outstanding;
       fold.component = fold.component === component ? component : null;
       fold.edges ??= new Set([fold.first]);
       fold.edges.add(edgeId);
       return;
     }
-    const begun = {
-      rootId,
-      upper: high(ackVal),
-      lower: low(ackVal),
-      outstanding,
-      component,
-      first: edgeId,
-      edges: null,
-    };
+    const begun = { rootId, upper, lower, outstanding, component, first: edgeId, edges: null };
     this.#folds.set(rootId, begun);
     this.#records.push(begun);
   }

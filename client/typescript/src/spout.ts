@@ -42,7 +42,7 @@ export class Spout {
       const result = await use(root, async () => await run?.(root));
       root.close();
       if (root.tracked) {
-        await this.submitter.sendNow([root.initOperation(this.submitter.isTraced)]);
+        await this.submitter.sendNow([root.initOperation((rootId) => this.submitter.isTraced(rootId))]);
       }
       return result;
     } finally {

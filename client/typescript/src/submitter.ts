@@ -23,6 +23,8 @@ export class Submitter {
   droppedTuples = 0;
   untrackedTuples = 0;
   #lingers: boolean;
+  readonly #folded: AckForm = { fold: true, isTraced: (rootId) => this.isTraced(rootId) };
+  readonly #unfolded: AckForm = { ...this.#folded, fold: false };
 
   constructor(
     readonly session: RetrySession,
@@ -88,7 +90,9 @@ export class Submitter {
   }
 
   /** Whether operations name the edges of a root, as far as the topology is known. */
-  readonly isTraced = (rootId: string): boolean => isTraced(rootId, this.session.info?.trace ?? 0);
+  isTraced(rootId: string): boolean {
+    return isTraced(rootId, this.session.info?.trace ?? 0);
+  }
 
   /**
    * Begin the function of a tuple.
@@ -129,7 +133,7 @@ export class Submitter {
     if (info === null || !this.#lingers || this.flusher.isFull) {
       return this.#lingers ? this.#ackWhenPossible(tuple) : this.#ackNow(tuple);
     }
-    this.flusher.add(tuple.takeAcks(), tuple.component, this.#form(!info.dedupes));
+    this.flusher.add(tuple.takeAcks(), tuple.component, info.dedupes ? this.#unfolded : this.#folded);
     return DONE;
   }
 
@@ -143,12 +147,8 @@ export class Submitter {
   /** Ack a tuple whose acks do not linger, by a request of their own. */
   async #ackNow(tuple: Tuple): Promise<void> {
     const acks = new FoldedOperations();
-    acks.addAcks(tuple.takeAcks(), tuple.component, this.#form(false));
+    acks.addAcks(tuple.takeAcks(), tuple.component, this.#unfolded);
     await deliver(this.session, acks.operations());
-  }
-
-  #form(fold: boolean): AckForm {
-    return { fold, isTraced: this.isTraced };
   }
 }
 
