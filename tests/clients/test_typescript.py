@@ -1,6 +1,8 @@
 """The package of the client for TypeScript is installed as its README says, and what its pages show is what happens."""
 
+import json
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from tests.support.servers import AckerProcess, acker_serve
 
 PACKAGE = ROOT / "client/typescript"
 PAGES = (PACKAGE / "README.md", DOCS / "typescript.md")
+
+MARK = "<!-- tested by tests/clients/test_typescript.py -->"
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -47,6 +51,31 @@ def test_a_page_shows_what_happens(page: Path, program: Path, acker: AckerProces
         f"```{each.language}\n{each.code}\n```" for each in fences(page.read_text()) if each.language != "sh"
     )
     run(text, "js", url=acker.url, folder=program)
+
+
+def test_the_bolts_of_the_readme_count_the_words_of_a_line(program: Path, acker: AckerProcess) -> None:
+    """Those of README.md, with a spout that emits a line and reads its completion."""
+    [bolts] = [each.code for each in fences((ROOT / "README.md").read_text()) if each.mark == MARK]
+    spout = """
+const spout = acker.spout("lines");
+await split(await spout.emit("42", (root) => root.headers()), "to be or");
+for (const [headers, word] of words) await count(headers, word);
+const ended = [];
+for await (const { outcome } of spout.completions({ stop: () => ended.length > 0 })) ended.push(outcome);
+console.log(ended[0]);
+await acker.close();
+"""
+    run(f"```js\n{bolts}\n{spout}```\n```text\nto\nbe\nor\nacked\n```", "js", url=acker.url, folder=program)
+
+
+def test_its_version_is_that_of_the_other_distributions() -> None:
+    python = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]["version"]
+    assert json.loads((PACKAGE / "package.json").read_text())["version"] == python
+    assert json.loads((PACKAGE / "package-lock.json").read_text())["version"] == python
+
+
+def test_its_lock_names_no_registry() -> None:
+    assert "resolved" not in (PACKAGE / "package-lock.json").read_text()
 
 
 def test_the_package_holds_what_a_program_needs_and_no_more(program: Path) -> None:
