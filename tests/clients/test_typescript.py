@@ -1,13 +1,20 @@
 """The package of the client for TypeScript is installed as its README says, and what its pages show is what happens."""
 
 import json
+import shutil
 import subprocess
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from acker_client import Acker
+from pika import BasicProperties
 
+from examples.support.broker import running_broker
+from tests.support.broker import need_broker
 from tests.support.examples import run
 from tests.support.pages import DOCS, ROOT, fences
 from tests.support.programs import needed
@@ -66,6 +73,44 @@ console.log(ended[0]);
 await acker.close();
 """
     run(f"```js\n{bolts}\n{spout}```\n```text\nto\nbe\nor\nacked\n```", "js", url=acker.url, folder=program)
+
+
+def test_a_bolt_on_rabbitmq_and_bolts_in_python_are_of_one_tree(
+    program: Path, acker: AckerProcess, tmp_path: Path
+) -> None:
+    need_broker()
+    (program / "node_modules/amqplib").unlink(missing_ok=True)
+    (program / "node_modules/amqplib").symlink_to(PACKAGE / "node_modules/amqplib")
+    shutil.copy(Path(__file__).parent / "amqp_bolt.mjs", program)
+    with running_broker(tmp_path / "rabbitmq") as broker, Acker(acker.url) as python:
+        command = [needed("node"), "amqp_bolt.mjs", broker.url, acker.url]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, cwd=program, stdin=pipe, stdout=pipe) as bolt:
+            assert bolt.stdout is not None
+            assert bolt.stdout.readline() == b"ready\n"
+            connection = broker.connect()
+            channel, spout = connection.channel(), python.spout("lines")
+            with spout.emit("42") as root:
+                properties = BasicProperties(headers=root.anchor("line").amqp_headers({"trace": "1"}))
+                channel.basic_publish("", "lines", b"to be or", properties)
+            words = [channel_get(channel, "words") for _ in range(3)]
+            for properties, word in words:
+                assert properties.headers["trace"] == "1"
+                with python.receive(properties.headers, component="count"):
+                    assert word in (b"to", b"be", b"or")
+            ended: list[str] = []
+            spout.listen(on_ack=ended.append, on_fail=ended.append, stop=lambda: ended)
+            connection.close()
+            bolt.communicate(b"")
+    assert (ended, bolt.returncode) == (["42"], 0)
+
+
+def channel_get(channel: Any, queue: str) -> tuple[BasicProperties, bytes]:
+    """Take a message from a queue, once there is one."""
+    while (found := channel.basic_get(queue, auto_ack=True))[0] is None:
+        time.sleep(0.02)
+    _, properties, body = found
+    return properties, body
 
 
 def test_its_version_is_that_of_the_other_distributions() -> None:
