@@ -198,10 +198,11 @@ export class Flusher {
       const response = await this.session.send(frozen.request, since ?? undefined);
       const refused = readResults(frozen.request, response).filter(({ state }) => NOT_ADMITTED.has(state));
       this.#settle(frozen, refused, retryAfterMs(response));
-      await this.session.refreshTopology();
     } catch (error) {
       this.#giveUp(frozen, frozen.request.operations.length, error);
+      return;
     }
+    await this.session.refreshTopology().catch(() => undefined); // what is known stays
   }
 
   /** Remove a request that was answered, and requeue what it refused: nothing of that was applied. */

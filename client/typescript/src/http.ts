@@ -40,7 +40,7 @@ export function tupleOf(request: IncomingMessage): Tuple | null {
   return received.get(request)?.tuple ?? null;
 }
 
-/** Wrap a handler of node:http; what it throws or rejects with is answered 500, and is the reason of the fail. */
+/** Wrap a handler of node:http; what it throws or rejects with is logged, answered 500, and is the reason of the fail. */
 export function nodeBolt(
   acker: Acker,
   options: BoltOptions,
@@ -53,6 +53,7 @@ export function nodeBolt(
         await handler(request, response);
       } catch (error) {
         found.error = error;
+        acker.warn(`${request.method} ${request.url}: ${error instanceof Error ? error.stack : error}`);
         if (response.headersSent) {
           response.destroy();
         } else {
