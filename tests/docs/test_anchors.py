@@ -13,6 +13,7 @@ from acker_client import InvalidHeader
 from acker_protocol import ids
 from acker_protocol.anchors import MAX_ANCHORS, parse_anchors
 
+from tests.conformance.test_vectors import vectors
 from tests.support.pages import DOCS, LANGUAGES, languages
 from tests.support.programs import needed
 
@@ -73,6 +74,21 @@ def test_a_digest_that_begins_with_zeros_is_digested_again_as_its_vector_says(
     monkeypatch.setattr(ids, "_hmac", lambda key, text: made_up.pop() if made_up else hmac(key, text))
     derived = ids.derive_edge(root_id=ids.parse_id(code(root)), parent_edge=1, component="split", name="word-1")
     assert ids.format_id(derived) == code(edge)
+
+
+def test_the_vectors_of_the_clients_are_those_of_the_page() -> None:
+    played = [(vector.do, vector.given, vector.expect) for vector in vectors()]
+    headers = [
+        (given["headers"][0][1], expect) for do, given, expect in played if do == "read_header" and given["headers"]
+    ]
+    accepted = {value for value, expect in headers if expect is not None}
+    refused = {value for value, expect in headers if expect is None}
+    assert {code(value) for value, *_ in rows("value | topology | anchors")} <= accepted
+    assert {code(value) for value, _ in rows("value | because")} <= refused
+    edges = {(*given.values(), expect) for do, given, expect in played if do == "derive_edge"}
+    assert {tuple(map(code, vector)) for vector in rows("root id | parent edge | component | name | edge id")} <= edges
+    digests = {(*given.values(), expect) for do, given, expect in played if do == "derive_from_digest"}
+    assert {tuple(map(code, vector)) for vector in rows("root id | digest | edge id")} == digests
 
 
 def test_the_longest_header_has_the_length_that_the_page_tells() -> None:
