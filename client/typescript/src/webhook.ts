@@ -6,6 +6,7 @@
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { headerValues, type IncomingHeaders } from "./anchors.js";
 import { type Completion, dispatch, type MessageHandler, readCompletionList } from "./completions.js";
 import { ServiceError, UsageError } from "./errors.js";
 
@@ -16,10 +17,8 @@ const TOLERANCE_S = 300;
 const MAX_BODY_BYTES = 16_777_216;
 /** Less than the acker waits for a response (30 s). */
 const TIMEOUT_MS = 20_000;
+const NAMES = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 const TYPES: readonly unknown[] = ["completion.batch", "completion.test"];
-
-/** The headers of a request, with names in lower case, as node:http gives them. */
-export type WebhookHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export interface WebhookOptions {
   /** The secret of the webhook, or several while it is changed. */
@@ -45,26 +44,20 @@ interface Answer {
 /**
  * Accept a body that was signed with one of the secrets within five minutes; `now` is in Unix seconds.
  *
+ * `headers` are those of node:http, or a `Headers` of fetch.
  * Throws a `ServiceError` with the code `unauthorized`, and `UsageError` for what is no secret. Signatures are compared
  * in constant time, each with each; those of other versions are ignored.
  */
 export function verifyWebhook(
   secrets: string | readonly string[],
-  headers: WebhookHeaders,
+  headers: IncomingHeaders,
   body: string | Uint8Array,
   { now = Date.now() / 1_000 }: { readonly now?: number } = {},
 ): void {
   const keys = readSecrets(secrets);
-  const [id, timestamp, signatures] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map(
-    (each) => headers[each],
-  );
-  if (
-    typeof id !== "string" ||
-    typeof timestamp !== "string" ||
-    typeof signatures !== "string" ||
-    !(id && signatures)
-  ) {
-    throw unauthorized("webhook-id, webhook-timestamp and webhook-signature are needed");
+  const [id, timestamp, signatures] = NAMES.map((name) => headerValues(headers, name).join());
+  if (!(id && timestamp && signatures)) {
+    throw unauthorized(`${NAMES.join(", ")} are needed`);
   }
   if (!/^[0-9]{1,12}$/.test(timestamp)) {
     throw unauthorized("webhook-timestamp must be in Unix seconds");
@@ -130,7 +123,7 @@ interface FastifyLike {
 
 interface FastifyRequestLike {
   readonly method: string;
-  readonly headers: WebhookHeaders;
+  readonly headers: IncomingHeaders;
   readonly body: unknown;
 }
 
@@ -157,7 +150,7 @@ export function fastifyWebhook(options: WebhookOptions): (instance: FastifyLike)
   };
 }
 
-type Receive = (method: string | undefined, headers: WebhookHeaders, read: () => Promise<Buffer>) => Promise<Answer>;
+type Receive = (method: string | undefined, headers: IncomingHeaders, read: () => Promise<Buffer>) => Promise<Answer>;
 
 /** Return what verifies, reads and handles a request. Throws `UsageError` for what is no secret. */
 function receiver(options: WebhookOptions): Receive {

@@ -181,6 +181,7 @@ test("the verifier accepts what the library of Standard Webhooks does, and the o
     "webhook-signature": new Webhook(SECRET).sign("msg_1", at, BATCH),
   };
   verifyWebhook(SECRET, headers, BATCH);
+  verifyWebhook(SECRET, new Headers(headers), Buffer.from(BATCH));
   new Webhook(SECRET).verify(BATCH, headers);
   const forged = { ...headers, "webhook-id": "msg_2" };
   assert.throws(() => verifyWebhook(SECRET, forged, BATCH), { code: "unauthorized" });
