@@ -6,6 +6,7 @@ from typing import Any
 RELATIONS = {
     "$at_least": lambda found, wanted: found >= wanted,
     "$at_most": lambda found, wanted: found <= wanted,
+    "$more_than": lambda found, wanted: found > wanted,
     "$largest_at_least": lambda found, wanted: max(found) >= wanted,
     "$not": lambda found, wanted: found != wanted,
     "$contains": lambda found, wanted: wanted in found,
