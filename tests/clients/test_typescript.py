@@ -6,16 +6,21 @@ import subprocess
 import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acker_client import Acker
+from acker_client.sync.spout import Spout
+from confluent_kafka import Consumer, Producer
 from pika import BasicProperties
 
 from examples.support.broker import running_broker
+from examples.support.kafka import running_kafka
 from tests.support.broker import need_broker
 from tests.support.examples import run
+from tests.support.kafka import need_kafka
 from tests.support.pages import DOCS, ROOT, fences
 from tests.support.programs import needed
 from tests.support.servers import AckerProcess, acker_serve
@@ -75,42 +80,97 @@ await acker.close();
     run(f"```js\n{bolts}\n{spout}```\n```text\nto\nbe\nor\nacked\n```", "js", url=acker.url, folder=program)
 
 
+@contextmanager
+def running_bolt(program: Path, library: str, file: str, *arguments: str) -> Iterator[None]:
+    """Run a bolt in JavaScript that reads a queue by a library until the block is left; then it has to end well."""
+    (program / "node_modules" / library).unlink(missing_ok=True)
+    (program / "node_modules" / library).symlink_to(PACKAGE / "node_modules" / library)
+    shutil.copy(Path(__file__).parent / file, program)
+    command, pipe = [needed("node"), file, *arguments], subprocess.PIPE
+    with subprocess.Popen(command, cwd=program, stdin=pipe, stdout=pipe) as bolt:
+        assert bolt.stdout is not None
+        try:
+            assert bolt.stdout.readline() == b"ready\n"
+            yield
+        except BaseException:
+            bolt.kill()
+            raise
+        bolt.communicate(b"")
+    assert bolt.returncode == 0
+
+
+def count(python: Acker, headers: Any, word: bytes) -> bytes:
+    """Be the second bolt, in Python."""
+    with python.receive(headers, component="count"):
+        return word
+
+
+def acked(spout: Spout) -> list[str]:
+    """Wait for the end of the only root, and return its message id if it was acked."""
+    done, failed = list[str](), list[str]()
+    spout.listen(on_ack=done.append, on_fail=failed.append, stop=lambda: bool(done or failed))
+    return done
+
+
 def test_a_bolt_on_rabbitmq_and_bolts_in_python_are_of_one_tree(
     program: Path, acker: AckerProcess, tmp_path: Path
 ) -> None:
     need_broker()
-    (program / "node_modules/amqplib").unlink(missing_ok=True)
-    (program / "node_modules/amqplib").symlink_to(PACKAGE / "node_modules/amqplib")
-    shutil.copy(Path(__file__).parent / "amqp_bolt.mjs", program)
-    with running_broker(tmp_path / "rabbitmq") as broker, Acker(acker.url) as python:
-        command = [needed("node"), "amqp_bolt.mjs", broker.url, acker.url]
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, cwd=program, stdin=pipe, stdout=pipe) as bolt:
-            assert bolt.stdout is not None
-            assert bolt.stdout.readline() == b"ready\n"
-            connection = broker.connect()
-            channel, spout = connection.channel(), python.spout("lines")
-            with spout.emit("42") as root:
-                properties = BasicProperties(headers=root.anchor("line").amqp_headers({"trace": "1"}))
-                channel.basic_publish("", "lines", b"to be or", properties)
-            words = [channel_get(channel, "words") for _ in range(3)]
-            for properties, word in words:
-                assert properties.headers["trace"] == "1"
-                with python.receive(properties.headers, component="count"):
-                    assert word in (b"to", b"be", b"or")
-            ended: list[str] = []
-            spout.listen(on_ack=ended.append, on_fail=ended.append, stop=lambda: ended)
-            connection.close()
-            bolt.communicate(b"")
-    assert (ended, bolt.returncode) == (["42"], 0)
+    with (
+        running_broker(tmp_path / "rabbitmq") as broker,
+        running_bolt(program, "amqplib", "amqp_bolt.mjs", broker.url, acker.url),
+        Acker(acker.url) as python,
+        broker.connect() as connection,
+    ):
+        channel, spout = connection.channel(), python.spout("lines")
+        with spout.emit("42") as root:
+            properties = BasicProperties(headers=root.anchor("line").amqp_headers({"trace": "1"}))
+            channel.basic_publish("", "lines", b"to be or", properties)
+        came = [taken(channel, "words") for _ in range(3)]
+        assert [properties.headers["trace"] for properties, _ in came] == ["1", "1", "1"]
+        assert [count(python, properties.headers, word) for properties, word in came] == [b"to", b"be", b"or"]
+        assert acked(spout) == ["42"]
 
 
-def channel_get(channel: Any, queue: str) -> tuple[BasicProperties, bytes]:
+def taken(channel: Any, queue: str) -> tuple[BasicProperties, bytes]:
     """Take a message from a queue, once there is one."""
     while (found := channel.basic_get(queue, auto_ack=True))[0] is None:
         time.sleep(0.02)
     _, properties, body = found
     return properties, body
+
+
+def test_a_bolt_on_kafka_and_bolts_in_python_are_of_one_tree(
+    program: Path, acker: AckerProcess, tmp_path: Path
+) -> None:
+    need_kafka()
+    with running_kafka(tmp_path / "kafka") as broker, Acker(acker.url) as python:
+        broker.create_topic("lines")
+        broker.create_topic("words")
+        with running_bolt(program, "kafkajs", "kafka_bolt.mjs", broker.address, acker.url):
+            spout = python.spout("lines")
+            producer = Producer({"bootstrap.servers": broker.address, "log_level": 2})
+            with spout.emit("42") as root:
+                headers = root.anchor("line").kafka_headers([("trace", b"1")])
+                producer.produce("lines", value=b"to be or", headers=headers)
+            assert producer.flush(30) == 0
+            came = consumed(broker.address, "words", 3)
+            assert [dict(headers)["trace"] for headers, _ in came] == [b"1", b"1", b"1"]
+            assert [count(python, headers, word) for headers, word in came] == [b"to", b"be", b"or"]
+            assert acked(spout) == ["42"]
+
+
+def consumed(address: str, topic: str, records: int) -> list[tuple[Any, bytes]]:
+    """Read so many records of a topic, with their headers."""
+    settings = {"bootstrap.servers": address, "group.id": "count", "auto.offset.reset": "earliest", "log_level": 2}
+    consumer, found = Consumer(settings), list[tuple[Any, bytes]]()
+    consumer.subscribe([topic])
+    while len(found) < records:
+        record = consumer.poll(1.0)
+        if record is not None and record.error() is None:
+            found.append((record.headers(), record.value()))
+    consumer.close()
+    return found
 
 
 def test_its_version_is_that_of_the_other_distributions() -> None:
