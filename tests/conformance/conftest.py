@@ -14,9 +14,11 @@ OPTIONS = ("--callback-allow-cidrs", "127.0.0.0/8", "--callback-schedule-s", "0.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Play for each language that is asked for."""
+    """Play for each language that is asked for, those of one language in one worker."""
     if "language" in metafunc.fixturenames:
-        metafunc.parametrize("language", _asked_for(metafunc.config), scope="session")
+        names = _asked_for(metafunc.config)
+        one_worker = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
+        metafunc.parametrize("language", one_worker, scope="session")
 
 
 def _asked_for(config: pytest.Config) -> list[str]:

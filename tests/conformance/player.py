@@ -154,6 +154,7 @@ class Stage:
         gaps = [round(1000 * (later.at - former.at)) for former, later in itertools.pairwise(passed)]
         return {
             "count": len(passed),
+            "answered": sum(each.answered for each in passed),
             "keys": len({each.key for each in passed if each.key is not None}),
             "without_key": sum(each.key is None for each in passed),
             "bodies": len({each.body for each in passed}),

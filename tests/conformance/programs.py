@@ -1,6 +1,7 @@
 """The driver program of each language: how it is built and started, and how it is asked."""
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -8,6 +9,7 @@ import queue
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -148,11 +150,18 @@ class Pending:
 @contextlib.contextmanager
 def driver_of(language: Language, folder: Path) -> Iterator[Driver]:
     """Run the driver of a language until the block is left."""
-    driver = Driver(language.build(), log=folder / f"{language.name}.log")
+    driver = Driver(_built(language), log=folder / f"{language.name}.log")
     try:
         yield driver
     finally:
         driver.stop()
+
+
+def _built(language: Language) -> list[str]:
+    """Build the driver of a language, while no other worker does."""
+    with (Path(tempfile.gettempdir()) / f"acker-conformance-{language.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return language.build()
 
 
 def _python() -> list[str]:

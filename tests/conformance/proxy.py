@@ -71,7 +71,7 @@ class Fault:
 
 @dataclass(slots=True, kw_only=True)
 class Passed:
-    """A request that came, when, and what became of it."""
+    """A request that came, when, and what became of it; ``answered`` once all of the acker's answer was passed on."""
 
     method: str
     path: str
@@ -81,6 +81,7 @@ class Passed:
     operations: list[dict[str, Any]]
     at: float
     fate: str = "pass"
+    answered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = self.server.proxy.ask(passed, headers)
         if fault.fate != "lose":
             self._send(answer, torn=fault.fate == "tear")
+            passed.answered = fault.fate != "tear"
         if fault.fate in ("lose", "tear"):
             self._end()
 
