@@ -40,6 +40,16 @@ export function tupleOf(request: IncomingMessage): Tuple | null {
   return received.get(request)?.tuple ?? null;
 }
 
+/** The code behind a bolt: a handler, or the middleware and routes that come next. */
+interface Application {
+  /** Carry out the request. */
+  run(found: Received): unknown;
+  /** Answer an error that came before the request was carried out. */
+  fail(error: unknown): void;
+  /** Leave the answer to the bolt, which refuses the request. */
+  standBack?(): void;
+}
+
 /** Wrap a handler of node:http; what it throws or rejects with is logged, answered 500, and is the reason of the fail. */
 export function nodeBolt(
   acker: Acker,
@@ -48,19 +58,19 @@ export function nodeBolt(
 ): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
   const receive = receiver(acker, options);
   return async (request, response) => {
-    await receive(request, response, async (found) => {
+    const fail = (error: unknown) => {
+      acker.warn(`${request.method} ${request.url}: ${error instanceof Error ? error.stack : error}`);
+      answerError(response);
+    };
+    const run = async (found: Received) => {
       try {
         await handler(request, response);
       } catch (error) {
         found.error = error;
-        acker.warn(`${request.method} ${request.url}: ${error instanceof Error ? error.stack : error}`);
-        if (response.headersSent) {
-          response.destroy();
-        } else {
-          response.writeHead(500, { "Content-Type": "text/plain; charset=utf-8" }).end("Internal Server Error");
-        }
+        fail(error);
       }
-    });
+    };
+    await receive(request, response, { run, fail });
   };
 }
 
@@ -71,7 +81,7 @@ export function expressBolt(
 ): (request: IncomingMessage, response: ServerResponse, next: Next) => void {
   const receive = receiver(acker, options);
   return (request, response, next) => {
-    void receive(request, response, () => next());
+    void receive(request, response, { run: () => next(), fail: next });
   };
 }
 
@@ -92,7 +102,7 @@ export function expressErrors(): (
 interface FastifyLike {
   addHook(
     hook: "onRequest",
-    run: (request: FastifyRequestLike, reply: FastifyReplyLike, done: () => void) => void,
+    run: (request: FastifyRequestLike, reply: FastifyReplyLike, done: (error?: Error) => void) => void,
   ): unknown;
   addHook(
     hook: "onError",
@@ -114,12 +124,8 @@ export function fastifyBolt(acker: Acker, options: BoltOptions): (instance: Fast
   const receive = receiver(acker, options);
   const plugin = (instance: FastifyLike): Promise<void> => {
     instance.addHook("onRequest", (request, reply, done) => {
-      void receive(
-        request.raw,
-        reply.raw,
-        () => done(),
-        () => reply.hijack(),
-      );
+      const fail = (error: unknown) => done(error as Error);
+      void receive(request.raw, reply.raw, { run: () => done(), fail, standBack: () => reply.hijack() });
     });
     instance.addHook("onError", (request, _reply, error, done) => {
       noteError(request.raw, error);
@@ -131,29 +137,34 @@ export function fastifyBolt(acker: Acker, options: BoltOptions): (instance: Fast
   return Object.assign(plugin, { [Symbol.for("skip-override")]: true });
 }
 
-/** Return what receives the tuple of a request, runs the application with it, and ends it as the response says. */
+/**
+ * Return what receives the tuple of a request, runs the application with it, and ends it as the response says.
+ *
+ * Within another bolt it asks for proof only: that one ends the tuple.
+ */
 function receiver(acker: Acker, { component, onError = "fail", secret }: BoltOptions) {
   name("component", component);
   oneOf("onError", onError, "fail", "leave_open");
   const secrets = secret === undefined ? null : checkSecrets(secret);
-  return async (
-    request: IncomingMessage,
-    response: ServerResponse,
-    run: (found: Received) => unknown,
-    beforeRefusal: () => void = () => undefined,
-  ): Promise<void> => {
+  return async (request: IncomingMessage, response: ServerResponse, application: Application): Promise<void> => {
+    const around = received.get(request);
     let tuple: Tuple;
     try {
       if (secrets !== null) {
         checkSignature(secrets, request.headers, Date.now() / 1_000);
       }
-      tuple = acker.receive(request.headers, component);
+      tuple = around?.tuple ?? acker.receive(request.headers, component);
     } catch (error) {
-      beforeRefusal();
+      application.standBack?.();
       refuse(response, error);
       return;
     }
-    await endWithResponse(acker, request, response, { tuple, error: null }, run, onError);
+    if (around !== undefined) {
+      await application.run(around);
+      return;
+    }
+    received.set(request, { tuple, error: null });
+    await endWithResponse(acker, request, response, application, onError);
   };
 }
 
@@ -161,26 +172,37 @@ async function endWithResponse(
   acker: Acker,
   request: IncomingMessage,
   response: ServerResponse,
-  found: Received,
-  run: (found: Received) => unknown,
+  application: Application,
   onError: OnError,
 ): Promise<void> {
-  received.set(request, found);
+  const found = received.get(request) as Received;
+  let isCarriedOut = false;
   try {
     await acker.processTuple(
       found.tuple,
       async () => {
+        isCarriedOut = true;
         const ended = endOf(response);
-        await run(found);
+        await application.run(found);
         await ended;
         throwUnlessComplete(response, found.error);
       },
       onError,
     );
   } catch (error) {
-    if (error instanceof AckerError) {
+    if (!isCarriedOut) {
+      application.fail(error);
+    } else if (error instanceof AckerError) {
       acker.warn(`${request.method} ${request.url} was answered, and its tuple could not be ended: ${error.message}`);
     }
+  }
+}
+
+function answerError(response: ServerResponse): void {
+  if (response.headersSent) {
+    response.destroy();
+  } else {
+    response.writeHead(500, { "Content-Type": "text/plain; charset=utf-8" }).end("Internal Server Error");
   }
 }
 

@@ -6,7 +6,7 @@ import express from "express";
 import fastify from "fastify";
 import { Webhook } from "standardwebhooks";
 import { expressBolt, expressErrors, fastifyBolt, nodeBolt, tupleOf } from "../src/http.js";
-import { type Acker, current, inject } from "../src/index.js";
+import { type Acker, current, inject, ServiceError } from "../src/index.js";
 import { MemoryAcker } from "../src/testing.js";
 import { fastifyWebhook, verifyWebhook, webhookReceiver } from "../src/webhook.js";
 
@@ -128,6 +128,36 @@ for (const [name, serve] of Object.entries(BOLTS)) {
     const answer = await fetch(`${url}/bad`, { method: "POST", headers: { "Acker-Anchors": "nonsense" } });
     assert.equal(answer.status, 400);
     assert.match(await answer.text(), /nonsense/);
+  });
+}
+
+test("a bolt within another leaves the tuple to the outer one", async () => {
+  const memory = new MemoryAcker({ dedupes: false });
+  const acker = memory.acker({ linger: 0 });
+  const app = express();
+  app.use(expressBolt(acker, { component: "outer" }), expressBolt(acker, { component: "inner" }));
+  app.post("/", (request, response) => {
+    response.send(tupleOf(request)?.component);
+  });
+  const url = await listen(createServer(app));
+  assert.deepEqual(await ask(memory, acker, url), { status: 200, text: "outer", ended: "acked" });
+  assert.equal(memory.requests.filter((request) => request.path.endsWith("/ack")).length, 1);
+});
+
+for (const [name, serve] of Object.entries(BOLTS)) {
+  test(`${name} answers 500 where acks were lost before, and does not call the application`, async () => {
+    const memory = new MemoryAcker();
+    const acker = memory.acker({ logger: { warn: () => undefined } });
+    const url = await serve(acker);
+    const header = await acker.sharedSpout("orders").emit("1", (root) => root.headers("a"));
+    await acker.process(header, "bolt", () => undefined);
+    memory.faults.push(new ServiceError("forbidden", "not with this key"));
+    while (acker.stats().lost === 0) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    const anchors = { "Acker-Anchors": "00 default 00000000000000a1-00000000000000b1" };
+    assert.equal((await fetch(`${url}/good`, { method: "POST", headers: anchors })).status, 500);
+    assert.equal((await fetch(`${url}/good`, { method: "POST", headers: anchors })).status, 200);
   });
 }
 
