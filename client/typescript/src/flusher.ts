@@ -92,9 +92,9 @@ export class Flusher {
     }
   }
 
-  /** Send what is in flight for these roots before anything else of theirs, so that the order of one root is kept. */
+  /** Send first what is in flight now for the roots of these operations, so that the order of one root is kept. */
   async flushConflicting(operations: readonly Operation[]): Promise<void> {
-    while (operations.some((each) => this.#holds(each.root_id))) {
+    if (operations.some((each) => this.#holds(each.root_id))) {
       const waiter = await this.#waitForAll();
       this.#failures.push(...waiter.failures);
     }
