@@ -1,5 +1,7 @@
 """Plays a scenario: its steps, one after the other, with a driver, the acker and the proxy between them."""
 
+import contextlib
+import http.client
 import itertools
 import json
 import time
@@ -181,10 +183,7 @@ class Stage:
         content = body.encode() if isinstance(body, str) else json.dumps(body).encode() if body is not None else b""
         all_headers = dict(headers or {}) | ({} if header is None else {"Acker-Anchors": header})
         if sign is not None:
-            timestamp = int(time.time()) + sign.get("late_s", 0)
-            all_headers |= signature.signed_headers(
-                sign["secrets"], message=sign.get("message", "msg_1"), timestamp=timestamp, body=content
-            )
+            all_headers |= _signed(sign, content)
         try:
             response = httpx.request(method, url, headers=all_headers, content=content, timeout=30)
         except httpx.TransportError:
@@ -193,6 +192,17 @@ class Stage:
         document = response.json() if "json" in kind or response.content.startswith(b"{") else None
         allow = response.headers.get("allow")
         return {"status": response.status_code, "text": response.text, "json": document, "type": kind, "allow": allow}
+
+    def _do_http_head(self, *, url: str, length: int, sign: dict[str, Any] | None = None) -> Any:
+        """Ask a server of the driver by the head of a request alone, whose body does not come."""
+        connection = http.client.HTTPConnection(httpx.URL(url).netloc.decode(), timeout=30)
+        headers = {"Content-Length": str(length)} | ({} if sign is None else _signed(sign, b""))
+        with contextlib.closing(connection):
+            connection.putrequest("POST", "/")
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            return {"status": connection.getresponse().status}
 
     def _get(self, path: str) -> dict[str, Any]:
         response = self.acker.get(f"/v1/topologies/{self.topology}/{path}")
@@ -218,6 +228,13 @@ class Stage:
             for each in self.proxy.requests[-30:]
         ]
         return "\n".join(["the requests:", *lines])
+
+
+def _signed(sign: dict[str, Any], content: bytes) -> dict[str, str]:
+    """Return the headers of a webhook that is signed as a step says."""
+    timestamp = int(time.time()) + sign.get("late_s", 0)
+    message = sign.get("message", "msg_1")
+    return signature.signed_headers(sign["secrets"], message=message, timestamp=timestamp, body=content)
 
 
 def _at(found: Any, path: str) -> Any:

@@ -13,11 +13,14 @@ import { ServiceError, UsageError } from "./errors.js";
 const PREFIX = "whsec_";
 const SECRET_BYTES = { least: 24, most: 64 };
 const TOLERANCE_S = 300;
-/** More than 500 completions with the longest message ids and reasons take. */
-const MAX_BODY_BYTES = 16_777_216;
+/** More than 500 completions with the longest message ids and reasons take, as many as an acker sends at once. */
+const MAX_BODY_BYTES = 8_388_608;
 /** Less than the acker waits for a response (30 s). */
 const TIMEOUT_MS = 20_000;
+const NONE_FITS = "webhook-signature holds none that fits";
 const NAMES = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+/** Signatures of which one at least is the base64 of 32 bytes. */
+const SIGNATURES = /^(?:.* )?v1,[A-Za-z0-9+/]{43}=(?: .*)?$/;
 const TYPES: readonly unknown[] = ["completion.batch", "completion.test"];
 
 export interface WebhookOptions {
@@ -30,6 +33,7 @@ export interface WebhookOptions {
   readonly onFail?: MessageHandler;
   /** Completions that are not handled after so many milliseconds are asked for again: 20,000. */
   readonly timeout?: number;
+  /** A body with more bytes is refused: 8,388,608. */
   readonly maxBodyBytes?: number;
   /** Called with what a handler threw; by default it goes to the console. */
   readonly onError?: (error: unknown, completion: Completion) => void;
@@ -55,6 +59,16 @@ export function verifyWebhook(
   { now = Date.now() / 1_000 }: { readonly now?: number } = {},
 ): void {
   const keys = readSecrets(secrets);
+  const { signed, signatures } = verifyHeaders(headers, now);
+  const expected = keys.map((key) => createHmac("sha256", key).update(signed).update(body).digest("base64"));
+  const fits = expected.flatMap((mac) => signatures.map((signature) => isEqual(`v1,${mac}`, signature)));
+  if (!fits.includes(true)) {
+    throw unauthorized(NONE_FITS);
+  }
+}
+
+/** Check as much of a signature as can be checked without the body, and return what is signed before the body. */
+function verifyHeaders(headers: IncomingHeaders, now: number): { signed: string; signatures: readonly string[] } {
   const [id, timestamp, signatures] = NAMES.map((name) => headerValues(headers, name).join());
   if (!(id && timestamp && signatures)) {
     throw unauthorized(`${NAMES.join(", ")} are needed`);
@@ -65,14 +79,10 @@ export function verifyWebhook(
   if (Math.abs(now - Number(timestamp)) > TOLERANCE_S) {
     throw unauthorized(`webhook-timestamp is more than ${TOLERANCE_S} s from now`);
   }
-  const expected = keys.map((key) =>
-    createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64"),
-  );
-  const given = signatures.split(" ");
-  const fits = expected.flatMap((mac) => given.map((signature) => isEqual(`v1,${mac}`, signature)));
-  if (!fits.includes(true)) {
-    throw unauthorized("webhook-signature holds none that fits");
+  if (!SIGNATURES.test(signatures)) {
+    throw unauthorized(NONE_FITS);
   }
+  return { signed: `${id}.${timestamp}.`, signatures: signatures.split(" ") };
 }
 
 /** Read the body of a webhook. Throws a `ServiceError` of status 400. */
@@ -103,15 +113,19 @@ export function webhookReceiver(
 ): (request: IncomingMessage & { body?: unknown }, response: ServerResponse) => Promise<void> {
   const receive = receiver(options);
   return async (request, response) => {
-    const answer = await receive(request.method, request.headers, () => readBody(request, options.maxBodyBytes));
-    const type = answer.status < 400 ? "application/json" : "application/problem+json";
-    const headers = { "Content-Type": type, ...(answer.status === 405 && { Allow: "POST" }) };
+    const { method, headers: received } = request;
+    const answer = await receive(method, received, () => readBody(request, options.maxBodyBytes));
+    const headers = { "Content-Type": typeOf(answer), ...(answer.status === 405 && { Allow: "POST" }) };
     response.writeHead(answer.status, headers).end(JSON.stringify(answer.document));
   };
 }
 
 /** What this needs of a Fastify instance. */
 interface FastifyLike {
+  addHook(
+    hook: "onRequest",
+    run: (request: FastifyRequestLike, reply: FastifyReplyLike, done: () => void) => void,
+  ): unknown;
   removeAllContentTypeParsers(): unknown;
   addContentTypeParser(
     type: string,
@@ -138,16 +152,31 @@ export function fastifyWebhook(options: WebhookOptions): (instance: FastifyLike)
   const receive = receiver(options);
   return (instance) => {
     const limits = { parseAs: "buffer", bodyLimit: options.maxBodyBytes ?? MAX_BODY_BYTES } as const;
+    instance.addHook("onRequest", ({ method, headers }, reply, done) => {
+      try {
+        checkHead(method, headers, options.maxBodyBytes);
+        done();
+      } catch (error) {
+        send(reply, refusal(error));
+      }
+    });
     instance.removeAllContentTypeParsers(); // of this plugin's scope: the signature is over the bytes
     instance.addContentTypeParser("*", limits, (_request, body, done) => done(null, body));
     instance.all("/", async (request, reply) => {
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
       const answer = await receive(request.method, request.headers, () => Promise.resolve(body));
-      const type = answer.status < 400 ? "application/json" : "application/problem+json";
-      return reply.code(answer.status).type(type).send(JSON.stringify(answer.document));
+      return send(reply, answer);
     });
     return Promise.resolve();
   };
+}
+
+function send(reply: FastifyReplyLike, answer: Answer): unknown {
+  return reply.code(answer.status).type(typeOf(answer)).send(JSON.stringify(answer.document));
+}
+
+function typeOf(answer: Answer): string {
+  return answer.status < 400 ? "application/json" : "application/problem+json";
 }
 
 type Receive = (method: string | undefined, headers: IncomingHeaders, read: () => Promise<Buffer>) => Promise<Answer>;
@@ -163,19 +192,33 @@ function receiver(options: WebhookOptions): Receive {
   const onError = options.onError ?? logError;
   return async (method, headers, read) => {
     try {
-      if (method !== "POST") {
-        throw new ServiceError("method_not_allowed", "completions come by POST");
-      }
+      checkHead(method, headers, options.maxBodyBytes);
       const body = await read();
       verifyWebhook(secrets, headers, body);
       return { status: 200, document: { retry: await handleAll(parseWebhook(body), handle, timeout, onError) } };
     } catch (error) {
-      if (error instanceof ServiceError) {
-        return { status: error.status, document: error.document() };
-      }
-      throw error;
+      return refusal(error);
     }
   };
+}
+
+/** Refuse by its head a request that nobody signed, or that is too long: anybody could have it read a long body. */
+function checkHead(method: string | undefined, headers: IncomingHeaders, maxBytes = MAX_BODY_BYTES): void {
+  if (method !== "POST") {
+    throw new ServiceError("method_not_allowed", "completions come by POST");
+  }
+  verifyHeaders(headers, Date.now() / 1_000);
+  if (Number(headerValues(headers, "content-length").join()) > maxBytes) {
+    throw tooLarge(maxBytes);
+  }
+}
+
+/** Return the answer that refuses a request; throw what is no refusal. */
+function refusal(error: unknown): Answer {
+  if (error instanceof ServiceError) {
+    return { status: error.status, document: error.document() };
+  }
+  throw error;
 }
 
 /** Call the handler with each completion, and return the ids of those to send again. */
@@ -221,7 +264,7 @@ async function readBody(request: IncomingMessage & { body?: unknown }, maxBytes 
   for await (const chunk of request) {
     size += chunk.length;
     if (size > maxBytes) {
-      throw new ServiceError("too_large", `the body has more than ${maxBytes} bytes`);
+      throw tooLarge(maxBytes);
     }
     chunks.push(chunk);
   }
@@ -248,6 +291,10 @@ function readSecrets(secrets: string | readonly string[]): Buffer[] {
 function isEqual(one: string, other: string): boolean {
   const [ours, theirs] = [Buffer.from(one), Buffer.from(other)];
   return ours.length === theirs.length && timingSafeEqual(ours, theirs);
+}
+
+function tooLarge(maxBytes: number): ServiceError {
+  return new ServiceError("too_large", `the body has more than ${maxBytes} bytes`);
 }
 
 function unauthorized(detail: string): ServiceError {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createServer, type Server } from "node:http";
+import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import express from "express";
@@ -200,6 +200,32 @@ for (const [name, serve] of Object.entries(RECEIVERS)) {
     assert.deepEqual(seen, ["acked 1", "failed 2"]);
     const forged = await fetch(url, { method: "POST", headers, body: BATCH.replace("acked", "failed") });
     assert.deepEqual([forged.status, seen.length], [401, 2]);
+  });
+}
+
+for (const name of ["node:http", "fastify"]) {
+  test(`${name} refuses by its head what nobody signed, and what is too long, before a body has come`, async () => {
+    const url = await (RECEIVERS[name] as (seen: string[]) => Promise<string>)([]);
+    const signed = {
+      "webhook-id": "msg_1",
+      "webhook-timestamp": String(Math.floor(Date.now() / 1_000)),
+      "webhook-signature": new Webhook(SECRET).sign("msg_1", new Date(), ""),
+    };
+    assert.equal(await statusOfHead(url, { "Content-Length": 1_000 }), 401);
+    assert.equal(await statusOfHead(url, { ...signed, "Content-Length": 8_388_609 }), 413);
+  });
+}
+
+/** Return the status that answers a request whose body does not come. */
+function statusOfHead(url: string, headers: Record<string, string | number>): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { method: "POST", headers: { "Content-Type": "application/json", ...headers } });
+    asked.on("error", reject);
+    asked.on("response", (response) => {
+      resolve(response.statusCode);
+      asked.destroy();
+    });
+    asked.flushHeaders();
   });
 }
 
