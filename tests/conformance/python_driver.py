@@ -368,8 +368,12 @@ def _response(answer: Command | None) -> Response | NoResponse:
 
 
 def _completion(completion: Any) -> Command:
-    names = ("id", "root_id", "outcome", "message_id", "reason", "component", "traceparent")
-    return {name: getattr(completion, name) for name in names}
+    names = (
+        *("id", "root_id", "outcome", "message_id", "reason", "component", "traceparent"),
+        *("failures", "dropped", "last_component", "outstanding"),
+    )
+    last_ms = None if completion.last_ack_at is None else round(1000 * completion.last_ack_at)
+    return {name: getattr(completion, name) for name in names} | {"last_ack_at_ms": last_ms}
 
 
 def _described(error: Exception) -> Command:

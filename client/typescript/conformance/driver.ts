@@ -45,6 +45,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   message_timeout_ms: "messageTimeout",
   progress_timeout_ms: "progressTimeout",
   traceparent: "traceparent",
+  end_on: "endOn",
   page_size: "pageSize",
   poll_timeout_ms: "pollTimeout",
   until_ms: "until",
@@ -374,8 +375,20 @@ function readAnswer(answer: Command | null): Response | NoResponse {
 }
 
 function written(completion: Completion): Command {
-  const { id, rootId, outcome, messageId, reason, component, traceparent } = completion;
-  return { id, root_id: rootId, outcome, message_id: messageId, reason, component, traceparent };
+  const { id, rootId, outcome, messageId, reason, component, traceparent, failures, dropped } = completion;
+  const end = {
+    id,
+    root_id: rootId,
+    outcome,
+    message_id: messageId,
+    reason,
+    component,
+    traceparent,
+    failures,
+    dropped,
+  };
+  const { lastComponent, lastAckAt, outstanding } = completion;
+  return { ...end, last_component: lastComponent, last_ack_at_ms: lastAckAt?.getTime() ?? null, outstanding };
 }
 
 function noteBroken(error: unknown, found: Command): void {

@@ -18,6 +18,16 @@ export interface Completion {
   readonly at: Date;
   /** That of the emit. */
   readonly traceparent: string | null;
+  /** How many edges failed, of a root that ends when all have ended; null for any other. */
+  readonly failures: number | null;
+  /** How many of its tuples were acked by a `DropTuple`. */
+  readonly dropped: number;
+  /** Where a root hung that timed out: the component that acked last. Null where that is unknown, and for all others. */
+  readonly lastComponent: string | null;
+  /** Likewise, when that was. */
+  readonly lastAckAt: Date | null;
+  /** Likewise, how many edges were sent and not acked. */
+  readonly outstanding: number | null;
 }
 
 /** Completions in their order, and the cursor behind the last; null if nothing was ever read. */
@@ -34,7 +44,7 @@ export function readPage(response: Response): Page {
   const found = readObject(response);
   const { completions, cursor } = found;
   try {
-    return { completions: readCompletionList(completions), cursor: nullOr(cursor, "cursor") };
+    return { completions: readCompletionList(completions), cursor: nullOr(text, cursor, "cursor") };
   } catch (error) {
     throw new InvalidResponseError(`an answer ${response.status} holds no completions: ${(error as Error).message}`);
   }
@@ -70,12 +80,17 @@ function readCompletion(item: Record<string, unknown>): Completion {
     id: text(item.id, "id"),
     rootId: text(item.root_id, "root_id"),
     outcome,
-    messageId: nullOr(item.message_id, "message_id"),
-    reason: nullOr(item.reason, "reason"),
-    component: nullOr(item.component, "component"),
+    messageId: nullOr(text, item.message_id, "message_id"),
+    reason: nullOr(text, item.reason, "reason"),
+    component: nullOr(text, item.component, "component"),
     completeLatency: number(item.complete_latency_ms, "complete_latency_ms"),
-    at: new Date(number(item.at_ms, "at_ms")),
-    traceparent: nullOr(item.traceparent ?? null, "traceparent"),
+    at: date(item.at_ms, "at_ms"),
+    traceparent: nullOr(text, item.traceparent ?? null, "traceparent"),
+    failures: nullOr(number, item.failures ?? null, "failures"),
+    dropped: number(item.dropped ?? 0, "dropped"),
+    lastComponent: nullOr(text, item.last_component ?? null, "last_component"),
+    lastAckAt: nullOr(date, item.last_ack_at_ms ?? null, "last_ack_at_ms"),
+    outstanding: nullOr(number, item.outstanding ?? null, "outstanding"),
   };
 }
 
@@ -86,8 +101,8 @@ function text(value: unknown, name: string): string {
   return value;
 }
 
-function nullOr(value: unknown, name: string): string | null {
-  return value === null ? null : text(value, name);
+function nullOr<T>(read: (value: unknown, name: string) => T, value: unknown, name: string): T | null {
+  return value === null ? null : read(value, name);
 }
 
 function number(value: unknown, name: string): number {
@@ -95,4 +110,8 @@ function number(value: unknown, name: string): number {
     throw new TypeError(`${name} must be a number`);
   }
   return value;
+}
+
+function date(value: unknown, name: string): Date {
+  return new Date(number(value, name));
 }

@@ -10,10 +10,11 @@ export interface Acks {
   readonly edges: readonly EdgeSet[] | null;
 }
 
-/** How acks are written: folded or with their edges; those of traced roots name their children. */
+/** How acks are written: folded or with their edges; those of traced roots and dropped tuples name their children. */
 export interface AckForm {
   readonly fold: boolean;
   readonly isTraced: (rootId: string) => boolean;
+  readonly dropped?: boolean;
 }
 
 const MOST_OUTSTANDING = 2 ** 31 - 1;
@@ -55,13 +56,13 @@ export class FoldedOperations {
   }
 
   /** Add the acks of one tuple. */
-  addAcks({ anchors, edges }: Acks, component: string, { fold, isTraced }: AckForm): void {
+  addAcks({ anchors, edges }: Acks, component: string, { fold, isTraced, dropped = false }: AckForm): void {
     for (let at = 0; at < anchors.length; at += 1) {
       const anchor = anchors[at] as Anchor;
       const own = edges?.[at];
       this.#roots.add(anchor.rootId);
-      if (isTraced(anchor.rootId)) {
-        this.#addTraced(anchor, own, component);
+      if (dropped || isTraced(anchor.rootId)) {
+        this.#addNamed(anchor, own, component, dropped);
       } else if (fold) {
         this.#fold(anchor, own, component);
       } else {
@@ -70,9 +71,10 @@ export class FoldedOperations {
     }
   }
 
-  #addTraced({ rootId, edgeId }: Anchor, own: EdgeSet | undefined, component: string): void {
+  #addNamed({ rootId, edgeId }: Anchor, own: EdgeSet | undefined, component: string, dropped: boolean): void {
+    const named: Ack = { op: "ack", root_id: rootId, edge_id: edgeId, children: own?.children ?? [], component };
     this.#folds.delete(rootId);
-    this.#records.push({ op: "ack", root_id: rootId, edge_id: edgeId, children: own?.children ?? [], component });
+    this.#records.push(dropped ? { ...named, dropped } : named);
   }
 
   #addAsItIs({ rootId, edgeId }: Anchor, own: EdgeSet | undefined, component: string): void {

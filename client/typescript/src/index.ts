@@ -21,7 +21,7 @@ export {
   TupleSignal,
   UsageError,
 } from "./errors.js";
-export type { Operation, OperationState, Outcome } from "./operations.js";
+export type { EndOn, Operation, OperationState, Outcome } from "./operations.js";
 export type { AckerOptions, Logger } from "./options.js";
 export { type AnchorParent, current, extract, inject, sign, use, verify } from "./propagate.js";
 export type { Request } from "./requests.js";

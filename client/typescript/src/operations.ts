@@ -1,5 +1,8 @@
 /** The operations on a root as the acker's JSON has them, and the states that answer them. */
 
+/** What ends a root: its first fail, or that all of its edges have ended, some of them perhaps failed. */
+export type EndOn = "first_fail" | "all_ended";
+
 export interface Init {
   readonly op: "init";
   readonly root_id: string;
@@ -12,10 +15,11 @@ export interface Init {
   readonly progress_timeout_ms?: number;
   readonly trace?: true;
   readonly traceparent?: string;
+  readonly end_on?: EndOn;
 }
 
-export interface Ack {
-  readonly op: "ack";
+/** An ack val and a count, or the children by name. */
+interface EndedEdge {
   readonly root_id: string;
   readonly ack_val?: string;
   readonly outstanding?: number;
@@ -24,11 +28,17 @@ export interface Ack {
   readonly component?: string;
 }
 
-export interface Fail {
+export interface Ack extends EndedEdge {
+  readonly op: "ack";
+  /** The tuple was not processed, since no retry would help: the completion counts it. */
+  readonly dropped?: true;
+}
+
+/** A fail of an edge: it ends the root, or the edge alone where the root ends when all have ended. */
+export interface Fail extends EndedEdge {
   readonly op: "fail";
-  readonly root_id: string;
+  readonly edge_id: string;
   readonly reason?: string;
-  readonly component?: string;
 }
 
 export interface ResetTimeout {

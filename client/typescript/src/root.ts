@@ -3,10 +3,10 @@ import { Anchors, writeHeader } from "./anchors.js";
 import { addChild, EdgeSet, type Key } from "./edges.js";
 import { TupleClosedError } from "./errors.js";
 import { drawId, SPOUT_EDGE } from "./ids.js";
-import type { Init } from "./operations.js";
+import type { EndOn, Init } from "./operations.js";
 import type { AnchorParent } from "./propagate.js";
 import { mark } from "./tracing.js";
-import { integer, messageId, TIMEOUT_MS, text, traceparent } from "./validate.js";
+import { integer, messageId, oneOf, TIMEOUT_MS, text, traceparent } from "./validate.js";
 
 /** What a root is emitted with, besides its message id. Times are in milliseconds. */
 export interface EmitOptions {
@@ -18,6 +18,11 @@ export interface EmitOptions {
   readonly trace?: boolean;
   /** W3C's header of that name, which the completion gives back. */
   readonly traceparent?: string;
+  /**
+   * What ends the root: `"first_fail"`, or `"all_ended"`: that all of its edges have ended, and then the completion says
+   * how many failed. What the topology says if it is left out.
+   */
+  readonly endOn?: EndOn;
 }
 
 /** Open until its function ends. */
@@ -107,5 +112,6 @@ function initMembers(id: string | null, options: EmitOptions): Partial<Init> {
     }),
     ...(options.trace === true && { trace: true as const }),
     ...(options.traceparent !== undefined && { traceparent: traceparent(options.traceparent) }),
+    ...(options.endOn !== undefined && { end_on: oneOf("endOn", options.endOn, "first_fail", "all_ended") }),
   };
 }

@@ -25,6 +25,7 @@ export class Submitter {
   #lingers: boolean;
   readonly #folded: AckForm = { fold: true, isTraced: (rootId) => this.isTraced(rootId) };
   readonly #unfolded: AckForm = { ...this.#folded, fold: false };
+  readonly #dropped: AckForm = { ...this.#unfolded, dropped: true };
 
   constructor(
     readonly session: RetrySession,
@@ -53,10 +54,10 @@ export class Submitter {
     }
   }
 
-  /** Fail every root of a tuple. */
+  /** Fail every root of a tuple, or its edge alone where the root ends when all have ended. */
   async fail(tuple: Tuple, reason: string | null): Promise<void> {
     this.flusher.raiseFailures();
-    await this.sendNow(tuple.failOperations(reason));
+    await this.#fail(tuple, reason);
   }
 
   /** Give every root of a tuple its message timeout again. */
@@ -110,44 +111,49 @@ export class Submitter {
     }
   }
 
-  #complete(tuple: Tuple): Promise<void> {
-    return tuple.closed ? DONE : this.#ack(tuple);
+  #complete(tuple: Tuple, form?: AckForm): Promise<void> {
+    return tuple.closed ? DONE : this.#ack(tuple, form);
   }
 
   async #interrupt(tuple: Tuple, error: unknown, onError: OnError): Promise<void> {
     if (error instanceof DropTuple) {
       this.droppedTuples += 1;
       await this.onDrop(tuple, error);
-      await this.#complete(tuple);
+      await this.#complete(tuple, this.#dropped);
     } else if (!(tuple.closed || error instanceof LeftOpen) && (error instanceof TupleSignal || onError === "fail")) {
-      await this.sendNow(tuple.failOperations(wordsOf(error)));
+      await this.#fail(tuple, wordsOf(error));
     }
   }
 
-  #ack(tuple: Tuple): Promise<void> {
+  #fail(tuple: Tuple, reason: string | null): Promise<void> {
+    return this.sendNow(tuple.failOperations(reason, this.#folded.isTraced));
+  }
+
+  /** Ack a tuple in this form; without one, as its topology takes it. */
+  #ack(tuple: Tuple, form?: AckForm): Promise<void> {
     const { info } = this.session;
     if (!tuple.tracked) {
       tuple.takeAcks();
       return DONE;
     }
     if (info === null || !this.#lingers || this.flusher.isFull) {
-      return this.#lingers ? this.#ackWhenPossible(tuple) : this.#ackNow(tuple);
+      return this.#lingers ? this.#ackWhenPossible(tuple, form) : this.#ackNow(tuple, form);
     }
-    this.flusher.add(tuple.takeAcks(), tuple.component, info.dedupes ? this.#unfolded : this.#folded);
+    this.flusher.add(tuple.takeAcks(), tuple.component, form ?? (info.dedupes ? this.#unfolded : this.#folded));
     return DONE;
   }
 
   /** Ack a tuple once the topology was read and the buffer has space. */
-  async #ackWhenPossible(tuple: Tuple): Promise<void> {
+  async #ackWhenPossible(tuple: Tuple, form?: AckForm): Promise<void> {
     await this.session.topologyInfo();
     await this.flusher.waitForSpace();
-    await this.#ack(tuple);
+    await this.#ack(tuple, form);
   }
 
   /** Ack a tuple whose acks do not linger, by a request of their own. */
-  async #ackNow(tuple: Tuple): Promise<void> {
+  async #ackNow(tuple: Tuple, form = this.#unfolded): Promise<void> {
     const acks = new FoldedOperations();
-    acks.addAcks(tuple.takeAcks(), tuple.component, this.#unfolded);
+    acks.addAcks(tuple.takeAcks(), tuple.component, form);
     await deliver(this.session, acks.operations());
   }
 }

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { Acker } from "./acker.js";
 import { ServiceError } from "./errors.js";
 import { format, high, low } from "./ids.js";
-import type { Ack, Init, Operation, OperationState, Outcome } from "./operations.js";
+import type { Ack, EndOn, Fail, Init, Operation, OperationState, Outcome } from "./operations.js";
 import { REFUSED } from "./operations.js";
 import type { AckerOptions } from "./options.js";
 import type { Request } from "./requests.js";
@@ -20,6 +20,8 @@ export interface MemoryAckerOptions {
   /** Whether the topology has a dedupe window: an edge that is acked twice counts once. True. */
   readonly dedupes?: boolean;
   readonly maxSpoutPending?: number;
+  /** What ends a root whose emit does not say: `"first_fail"`. */
+  readonly endOn?: EndOn;
 }
 
 /**
@@ -36,7 +38,10 @@ interface Tree {
   startedAt: number;
   deadline: number;
   timeout: number;
+  endOn: EndOn | null;
   failure: { reason: string | null; component: string | null } | null;
+  failures: number;
+  dropped: number;
   readonly edges: Set<string>;
 }
 
@@ -65,6 +70,7 @@ export class MemoryAcker implements Transport {
   readonly #messageTimeout: number;
   readonly #dedupes: boolean;
   readonly #maxSpoutPending: number | null;
+  readonly #endOn: EndOn;
   readonly #trees = new Map<string, Tree>();
   readonly #finished = new Map<string, Outcome>();
   readonly #mailboxes = new Map<string, Mail[]>();
@@ -77,6 +83,7 @@ export class MemoryAcker implements Transport {
     this.#messageTimeout = options.messageTimeout ?? 30_000;
     this.#dedupes = options.dedupes ?? true;
     this.#maxSpoutPending = options.maxSpoutPending ?? null;
+    this.#endOn = options.endOn ?? "first_fail";
   }
 
   /** Make a client of this acker. */
@@ -170,6 +177,7 @@ export class MemoryAcker implements Transport {
       dedupe_window_ms: this.#dedupes ? this.#messageTimeout : 0,
       message_timeout_ms: this.#messageTimeout,
       max_spout_pending: this.#maxSpoutPending,
+      end_on: this.#endOn,
       trace: 0,
     };
   }
@@ -198,41 +206,70 @@ export class MemoryAcker implements Transport {
       return "max_spout_pending";
     }
     const tree = this.#trees.get(rootId) ?? this.#begin(rootId);
-    if (operation.op === "fail") {
-      tree.failure ??= { reason: operation.reason ?? null, component: operation.component ?? null };
-    } else if (operation.op === "ack" && !this.#count(tree, operation)) {
-      return "duplicate";
-    } else if (operation.op === "init" && tree.init === null) {
+    if (operation.op === "init") {
       this.#admit(tree, operation);
+    } else if (!(operation.op === "ack" ? this.#ack(tree, operation) : this.#fail(tree, operation))) {
+      return "duplicate";
     }
     return this.#settle(rootId, tree);
   }
 
   #begin(rootId: string): Tree {
-    const deadline = this.#now + this.#messageTimeout;
-    const timeout = this.#messageTimeout;
-    const begun = { upper: 0, lower: 0, init: null, startedAt: this.#now, deadline, timeout, failure: null };
-    const tree: Tree = { ...begun, edges: new Set() };
+    const tree: Tree = {
+      upper: 0,
+      lower: 0,
+      init: null,
+      startedAt: this.#now,
+      deadline: this.#now + this.#messageTimeout,
+      timeout: this.#messageTimeout,
+      endOn: null,
+      failure: null,
+      failures: 0,
+      dropped: 0,
+      edges: new Set(),
+    };
     this.#trees.set(rootId, tree);
     return tree;
   }
 
   #admit(tree: Tree, init: Init): void {
+    if (tree.init !== null) {
+      return;
+    }
     tree.init = init;
+    tree.endOn = init.end_on ?? this.#endOn;
     tree.timeout = init.message_timeout_ms ?? this.#messageTimeout;
     tree.deadline = this.#now + tree.timeout;
     fold(tree, init.edges ?? [init.ack_val ?? format(0, 0)]);
   }
 
-  /** Count an ack; false for an edge that was acked before. */
-  #count(tree: Tree, ack: Ack): boolean {
-    if (this.#dedupes && ack.edge_id !== undefined) {
-      if (tree.edges.has(ack.edge_id)) {
+  /** Count an ack; false for an edge that ended before. */
+  #ack(tree: Tree, ack: Ack): boolean {
+    const isNew = this.#endEdge(tree, ack);
+    tree.dropped += Number(isNew && ack.dropped === true);
+    return isNew;
+  }
+
+  /** Fail a root, or end an edge where all have to end; false for one that ended before. An early root may be of either kind. */
+  #fail(tree: Tree, fail: Fail): boolean {
+    const isNew = tree.endOn === "first_fail" || this.#endEdge(tree, fail);
+    if (!isNew && tree.endOn === "all_ended") {
+      return false;
+    }
+    tree.failure ??= { reason: fail.reason ?? null, component: fail.component ?? null };
+    tree.failures += Number(isNew);
+    return true;
+  }
+
+  /** End an edge; false for one that ended before. */
+  #endEdge(tree: Tree, ended: Ack | Fail): boolean {
+    if (this.#dedupes && ended.edge_id !== undefined) {
+      if (tree.edges.has(ended.edge_id)) {
         return false;
       }
-      tree.edges.add(ack.edge_id);
+      tree.edges.add(ended.edge_id);
     }
-    fold(tree, ack.ack_val === undefined ? [ack.edge_id as string, ...(ack.children ?? [])] : [ack.ack_val]);
+    fold(tree, ended.ack_val === undefined ? [ended.edge_id as string, ...(ended.children ?? [])] : [ended.ack_val]);
     return true;
   }
 
@@ -240,15 +277,13 @@ export class MemoryAcker implements Transport {
     if (tree.init === null) {
       return "early";
     }
-    if (tree.failure !== null) {
-      this.#end(rootId, tree, "failed");
-      return "failed";
+    const hasFailed = tree.failure !== null && tree.endOn === "first_fail";
+    if (!hasFailed && (tree.upper !== 0 || tree.lower !== 0)) {
+      return "pending";
     }
-    if (tree.upper === 0 && tree.lower === 0) {
-      this.#end(rootId, tree, "acked");
-      return "acked";
-    }
-    return "pending";
+    const outcome = hasFailed || tree.failures > 0 ? "failed" : "acked";
+    this.#end(rootId, tree, outcome);
+    return outcome;
   }
 
   #resetTimeout(rootId: string): OperationState {
@@ -267,16 +302,19 @@ export class MemoryAcker implements Transport {
     }
     this.#finished.set(rootId, outcome);
     this.#position += 1;
+    const failure = outcome === "failed" ? tree.failure : null;
     const document = {
       id: createHash("sha256").update(`${rootId} ${outcome}`).digest("hex").slice(0, 32),
       root_id: rootId,
       outcome,
       message_id: tree.init.message_id ?? null,
-      reason: tree.failure?.reason ?? null,
-      component: tree.failure?.component ?? null,
+      reason: failure?.reason ?? null,
+      component: failure?.component ?? null,
       complete_latency_ms: this.#now - tree.startedAt,
       at_ms: this.#now,
       ...(tree.init.traceparent !== undefined && { traceparent: tree.init.traceparent }),
+      ...(tree.endOn === "all_ended" && { failures: tree.failures }),
+      ...(tree.dropped > 0 && { dropped: tree.dropped }),
     };
     const mailbox = this.#mailboxes.get(tree.init.spout_task) ?? [];
     this.#mailboxes.set(tree.init.spout_task, [...mailbox, { position: this.#position, document }]);

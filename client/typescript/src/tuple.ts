@@ -63,7 +63,7 @@ export class Tuple implements AnchorParent {
     return this.submitter.ack(this);
   }
 
-  /** Fail every root of the tuple, now. */
+  /** Fail every root of the tuple, now; of a root that ends when all of its edges have ended, the edge alone. */
   fail(reason?: string | null): Promise<void> {
     return this.submitter.fail(this, reason ?? null);
   }
@@ -86,10 +86,7 @@ export class Tuple implements AnchorParent {
     } else if (this.tracked && this.#keysNeeded !== "") {
       throw new UsageError(`${this} has a child without a key; ${this.#keysNeeded}`);
     }
-    this.#edges ??= this.anchors.map(
-      ({ rootId, edgeId }) => new EdgeSet(rootId, edgeId, this.component, this.isRepeatable),
-    );
-    return this.#edges;
+    return this.#edgeSets();
   }
 
   /** @internal Close the tuple, and return what it acks. Closed first: an ack may be lost, and is never sent twice. */
@@ -99,22 +96,37 @@ export class Tuple implements AnchorParent {
     return { anchors: this.anchors, edges: this.#edges };
   }
 
-  /** @internal Close the tuple, and return one fail for each root, with the reason cut to what the contract takes. */
-  failOperations(reason: string | null): Fail[] {
+  /**
+   * @internal Close the tuple, and return one fail for each edge, with the reason cut to what the contract takes.
+   *
+   * A fail carries the children so far, as an ack does: a root that ends when all have ended waits for them.
+   */
+  failOperations(reason: string | null, isTraced: (rootId: string) => boolean): Fail[] {
     this.#checkOpen("failed");
     this.#end = "failed";
     const words = reason === null ? {} : { reason: cut(reason.toWellFormed()) };
-    return this.#roots().map((rootId) => ({ op: "fail", root_id: rootId, ...words, component: this.component }));
+    return this.#edgeSets().map(({ rootId, edgeId, children, ackVal, outstanding }) => ({
+      op: "fail",
+      root_id: rootId,
+      edge_id: edgeId,
+      ...(isTraced(rootId) ? { children } : { ack_val: ackVal, outstanding }),
+      ...words,
+      component: this.component,
+    }));
   }
 
   /** @internal Return one reset of the timeout for each root; the tuple stays open. */
   resetOperations(): ResetTimeout[] {
     this.#checkOpen("given more time");
-    return this.#roots().map((rootId) => ({ op: "reset-timeout", root_id: rootId, component: this.component }));
+    const roots = [...new Set(this.anchors.map((anchor) => anchor.rootId))];
+    return roots.map((rootId) => ({ op: "reset-timeout", root_id: rootId, component: this.component }));
   }
 
-  #roots(): string[] {
-    return [...new Set(this.anchors.map((anchor) => anchor.rootId))];
+  #edgeSets(): EdgeSet[] {
+    this.#edges ??= this.anchors.map(
+      ({ rootId, edgeId }) => new EdgeSet(rootId, edgeId, this.component, this.isRepeatable),
+    );
+    return this.#edges;
   }
 
   #checkOpen(use: string): void {

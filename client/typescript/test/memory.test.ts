@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { OperationsLostError, ServiceError } from "../src/index.js";
+import { type Completion, DropTuple, FailTuple, OperationsLostError, ServiceError } from "../src/index.js";
 import { MemoryAcker } from "../src/testing.js";
 
 const SILENT = { warn: () => undefined };
@@ -66,4 +66,47 @@ test("a spout task with a cap lets an emit wait until a root has ended", async (
   await acker.process(header, "bolt", () => undefined);
   await second;
   assert.deepEqual(memory.completions("orders"), ["1", "2"]);
+});
+
+test("a root that ends when all have ended waits for every edge, and its completion counts them", async () => {
+  const memory = new MemoryAcker();
+  const acker = memory.acker({ linger: 0, logger: SILENT });
+  const spout = acker.sharedSpout("imports");
+  const rows = await spout.emit("1", (root) => ["a", "b", "c"].map((key) => root.headers(key)), {
+    endOn: "all_ended",
+  });
+  let audit = {};
+  await acker.process(rows?.[0], "load", (tuple) => {
+    audit = tuple.headers("audit");
+    throw new FailTuple("row 3 has no price");
+  });
+  await acker.process(rows?.[0], "load", () => {
+    throw new FailTuple("delivered again");
+  });
+  await acker.process(rows?.[1], "load", () => {
+    throw new DropTuple("no row");
+  });
+  await acker.process(rows?.[2], "load", () => undefined);
+  assert.deepEqual(memory.completions("imports"), []);
+  await acker.process(audit, "audit", () => undefined);
+  const ended: Completion[] = [];
+  for await (const completion of spout.completions({ stop: () => ended.length > 0 })) {
+    ended.push(completion);
+  }
+  const [{ outcome, failures, dropped, reason, component } = {} as Completion] = ended;
+  assert.deepEqual([outcome, failures, dropped], ["failed", 1, 1]);
+  assert.deepEqual([reason, component], ["row 3 has no price", "load"]);
+});
+
+test("a topology says what ends its roots, and an emit may say otherwise", async () => {
+  const memory = new MemoryAcker({ endOn: "all_ended", dedupes: false });
+  const acker = memory.acker({ linger: 0 });
+  const spout = acker.sharedSpout("imports");
+  const first = await spout.emit("1", (root) => [root.headers(), root.headers()], { endOn: "first_fail" });
+  const all = await spout.emit("2", (root) => [root.headers(), root.headers()]);
+  await acker.receive(first?.[0], "load").fail("no");
+  await acker.receive(all?.[0], "load").fail("no");
+  assert.deepEqual(memory.completions("imports"), ["1"]);
+  await acker.receive(all?.[1], "load").fail("no");
+  assert.deepEqual(memory.completions("imports"), ["1", "2"]);
 });
