@@ -1,0 +1,3 @@
+module acker.example/acker
+
+go 1.25

@@ -1,0 +1,199 @@
+package acker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// OnError is what happens to a tuple whose function returns an error.
+type OnError int
+
+const (
+	// Fail fails the tree at once.
+	Fail OnError = iota
+	// LeaveOpen sends nothing: the message is delivered again.
+	LeaveOpen
+)
+
+const needsKeys = "with LeaveOpen a redelivery would give it another edge, and the topology has no dedupe window: " +
+	"give it a key, or receive it as repeatable"
+
+// submitter sends operations of one topology; acks are buffered.
+type submitter struct {
+	session   *session
+	flusher   *flusher
+	closing   atomic.Bool
+	dropped   atomic.Int64
+	untracked atomic.Int64
+}
+
+// ack acks a tuple. Nearly every ack is folded into the buffer, and nothing is left to do.
+func (s *submitter) ack(ctx context.Context, tuple *Tuple) error {
+	if err := s.flusher.takeFailures(); err != nil {
+		return err
+	}
+	return s.complete(ctx, tuple)
+}
+
+func (s *submitter) complete(ctx context.Context, tuple *Tuple) error {
+	if !tuple.Tracked() {
+		_, err := tuple.takeAcks()
+		return err
+	}
+	if s.session.linger == 0 || s.closing.Load() {
+		return s.ackNow(ctx, tuple)
+	}
+	info, err := s.session.topologyInfo(ctx)
+	if err != nil {
+		return err
+	}
+	return s.flusher.add(ctx, tuple, !info.dedupes)
+}
+
+// ackNow acks a tuple by a request of its own.
+func (s *submitter) ackNow(ctx context.Context, tuple *Tuple) error {
+	taken, err := tuple.takeAcks()
+	if err != nil {
+		return err
+	}
+	own := newFoldedOperations()
+	own.add(taken, false, s.session.isTraced)
+	return s.session.deliver(ctx, own.operations())
+}
+
+// fail fails every root of a tuple.
+func (s *submitter) fail(ctx context.Context, tuple *Tuple, reason *string) error {
+	if err := s.flusher.takeFailures(); err != nil {
+		return err
+	}
+	return s.failNow(ctx, tuple, reason)
+}
+
+func (s *submitter) failNow(ctx context.Context, tuple *Tuple, reason *string) error {
+	operations, err := tuple.failOperations(reason)
+	if err != nil {
+		return err
+	}
+	return s.sendNow(ctx, operations)
+}
+
+// resetTimeout gives every root of a tuple its message timeout again.
+func (s *submitter) resetTimeout(ctx context.Context, tuple *Tuple) error {
+	operations, err := tuple.resetOperations()
+	if err != nil {
+		return err
+	}
+	return s.sendNow(ctx, operations)
+}
+
+// sendNow sends operations after what is in flight for their roots.
+func (s *submitter) sendNow(ctx context.Context, operations []*operation) error {
+	if len(operations) == 0 {
+		return nil
+	}
+	if err := s.flusher.flushConflicting(ctx, operations); err != nil {
+		return err
+	}
+	return s.session.deliver(ctx, operations)
+}
+
+// process runs a bolt's function with its tuple current, then acks it; or ends it as what the function returns says.
+func (s *submitter) process(
+	ctx context.Context, tuple *Tuple, run func(context.Context, *Tuple) error, onError OnError,
+) error {
+	if err := s.begin(ctx, tuple, onError); err != nil {
+		return err
+	}
+	err := s.runAndRecover(ctx, tuple, run, onError)
+	// what was done, or has failed, is told also if the context has ended meanwhile
+	told := context.WithoutCancel(ctx)
+	if err == nil {
+		return s.completeUnlessClosed(told, tuple)
+	}
+	sent := s.interrupt(ctx, tuple, err, onError)
+	if signalOf(err) != nil {
+		return sent
+	}
+	return errors.Join(err, sent)
+}
+
+// begin prepares the run of a function.
+//
+// With LeaveOpen a redelivered message gives a child without a key another edge. Without a dedupe window such a child
+// is refused, so the topology is read first.
+func (s *submitter) begin(ctx context.Context, tuple *Tuple, onError OnError) error {
+	if err := s.flusher.takeFailures(); err != nil {
+		return err
+	}
+	if onError != LeaveOpen || !tuple.Tracked() || tuple.repeatable {
+		return nil
+	}
+	info, err := s.session.topologyInfo(ctx)
+	if err != nil {
+		return err
+	}
+	if !info.dedupes {
+		tuple.requireKeys(needsKeys)
+	}
+	return nil
+}
+
+// runAndRecover runs the function. A panic ends the tuple as an error does, and goes on.
+func (s *submitter) runAndRecover(
+	ctx context.Context, tuple *Tuple, run func(context.Context, *Tuple) error, onError OnError,
+) error {
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			if err := s.interrupt(ctx, tuple, fmt.Errorf("panic: %v", thrown), onError); err != nil {
+				s.session.logger.WarnContext(ctx, "acker: a tuple could not be ended", "tuple", tuple.String(), "error", err)
+			}
+			panic(thrown)
+		}
+	}()
+	return run(Use(ctx, tuple), tuple)
+}
+
+// interrupt ends a tuple whose function returned an error.
+//
+// Nothing is sent if the context has ended: the function was stopped, and its message comes again.
+func (s *submitter) interrupt(ctx context.Context, tuple *Tuple, err error, onError OnError) error {
+	found := signalOf(err)
+	told := context.WithoutCancel(ctx)
+	switch {
+	case found != nil && found.does == dropTuple:
+		s.dropped.Add(1)
+		s.noteDrop(ctx, tuple, found.reason)
+		return s.completeUnlessClosed(told, tuple)
+	case tuple.Closed() || found != nil && found.does == leaveOpen:
+		return nil
+	case found != nil || onError == Fail && ctx.Err() == nil:
+		reason := err.Error()
+		return s.failNow(told, tuple, &reason)
+	default:
+		return nil
+	}
+}
+
+func (s *submitter) noteDrop(ctx context.Context, tuple *Tuple, reason string) {
+	if s.session.onDrop != nil {
+		s.session.onDrop(ctx, tuple, reason)
+		return
+	}
+	s.session.logger.WarnContext(ctx, "acker: a tuple was dropped", "tuple", tuple.String(), "reason", reason)
+}
+
+func (s *submitter) completeUnlessClosed(ctx context.Context, tuple *Tuple) error {
+	if tuple.Closed() {
+		return nil
+	}
+	return s.complete(ctx, tuple)
+}
+
+// milliseconds returns a duration of the wire.
+func milliseconds(of time.Duration) *int64 {
+	found := of.Milliseconds()
+	return &found
+}
