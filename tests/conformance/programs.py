@@ -175,6 +175,12 @@ def _typescript() -> list[str]:
     return ["node", "--enable-source-maps", str(folder / "build/conformance/driver.js")]
 
 
+def _go() -> list[str]:
+    driver = ROOT / "client/go/build/driver"
+    _run("go", "test", "-vet=off", "-c", "-o", str(driver), ".", cwd=ROOT / "client/go")
+    return [str(driver), "-driver"]
+
+
 def _run(*command: str, cwd: Path) -> None:
     ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{' '.join(command)}:\n{ran.stdout}\n{ran.stderr}"
@@ -185,6 +191,7 @@ LANGUAGES = {
     for language in (
         Language(name="python", build=_python),
         Language(name="typescript", needs=("make", "node", "npm"), build=_typescript),
+        Language(name="go", needs=("go",), build=_go),
     )
 }
 """Add a language here: docs/clients.md says what its driver has to do."""
