@@ -1,0 +1,301 @@
+package acker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"acker.example/acker"
+	"acker.example/acker/ackertest"
+)
+
+// opened returns a client of an acker in memory, whose warnings are dropped.
+func opened(t *testing.T, memory *ackertest.Acker, options ...acker.Option) *acker.Client {
+	t.Helper()
+	quiet := acker.WithLogger(slog.New(slog.DiscardHandler))
+	client, err := memory.Client(append([]acker.Option{quiet}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// emitted emits a root with these children, and returns its id and their headers.
+func emitted(t *testing.T, client *acker.Client, messageID string, keys ...string) (string, []acker.HTTP) {
+	t.Helper()
+	spout, err := client.SharedSpout("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rootID string
+	var children []acker.HTTP
+	err = spout.Emit(t.Context(), messageID, func(_ context.Context, root *acker.Root) error {
+		rootID = root.ID()
+		for _, key := range keys {
+			child, err := root.Child(acker.WithKey(key))
+			if err != nil {
+				return err
+			}
+			headers := acker.HTTP{}
+			child.SetOn(headers)
+			children = append(children, headers)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rootID, children
+}
+
+func outcomeIs(t *testing.T, memory *ackertest.Acker, rootID, want string) {
+	t.Helper()
+	if found := memory.Outcome(rootID); found != want {
+		t.Fatalf("the root is %q, not %q", found, want)
+	}
+}
+
+func nothing(context.Context, *acker.Tuple) error { return nil }
+
+func TestATreeCompletesInMemory(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory)
+	rootID, children := emitted(t, client, "42", "a", "b")
+	for _, headers := range children {
+		outcomeIs(t, memory, rootID, "pending")
+		if err := client.Process(t.Context(), headers, nothing, acker.WithComponent("bolt")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	outcomeIs(t, memory, rootID, "acked")
+	if found := memory.Completions("orders"); !slices.Equal(found, []string{"42"}) {
+		t.Fatalf("the mailbox has %q", found)
+	}
+}
+
+func TestARootTimesOutWhenItsTimeIsOver(t *testing.T) {
+	memory := ackertest.New()
+	rootID, _ := emitted(t, opened(t, memory), "42", "a")
+	memory.Advance(29 * time.Second)
+	outcomeIs(t, memory, rootID, "pending")
+	memory.Advance(2 * time.Second)
+	outcomeIs(t, memory, rootID, "timed_out")
+}
+
+func TestAnAckWhoseAnswerIsLostIsSentAgainWithItsKey(t *testing.T) {
+	memory := ackertest.New(ackertest.WithoutDedupe())
+	client := opened(t, memory, acker.WithLinger(0))
+	rootID, children := emitted(t, client, "42", "a", "b")
+	memory.Fail(ackertest.LostAnswer)
+	for _, headers := range children {
+		if err := client.Process(t.Context(), headers, nothing, acker.WithComponent("bolt")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outcomeIs(t, memory, rootID, "acked")
+	keys := map[string]int{}
+	for _, each := range memory.Requests() {
+		if strings.HasSuffix(each.Path, "/ack") {
+			keys[each.Key]++
+		}
+	}
+	if len(keys) != 2 {
+		t.Fatalf("the acks came with the keys %v", keys)
+	}
+}
+
+func TestManyGoroutinesAckOneRoot(t *testing.T) {
+	memory := ackertest.New(ackertest.WithoutDedupe())
+	client := opened(t, memory, acker.WithBatchSize(7), acker.WithBufferSize(7))
+	keys := make([]string, 100)
+	for at := range keys {
+		keys[at] = strings.Repeat("k", at+1)
+	}
+	rootID, children := emitted(t, client, "42", keys...)
+	var all sync.WaitGroup
+	for _, headers := range children {
+		all.Go(func() {
+			if err := client.Process(t.Context(), headers, nothing, acker.WithComponent("bolt")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := client.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	outcomeIs(t, memory, rootID, "acked")
+}
+
+func TestAPanicFailsTheTreeAndGoesOn(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory)
+	rootID, children := emitted(t, client, "42", "a")
+	defer func() {
+		if recover() != "no such card" {
+			t.Error("the panic did not go on")
+		}
+		outcomeIs(t, memory, rootID, "failed")
+	}()
+	_ = client.Process(t.Context(), children[0], func(context.Context, *acker.Tuple) error {
+		panic("no such card")
+	}, acker.WithComponent("bolt"))
+}
+
+func TestAFunctionThatIsCanceledSendsNothing(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory)
+	rootID, children := emitted(t, client, "42", "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := func(ctx context.Context, _ *acker.Tuple) error {
+		cancel()
+		return ctx.Err()
+	}
+	err := client.Process(ctx, children[0], stopped, acker.WithComponent("bolt"))
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	outcomeIs(t, memory, rootID, "pending")
+}
+
+func TestAnAckIsSentAlsoIfTheContextHasEndedMeanwhile(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory, acker.WithLinger(0))
+	rootID, children := emitted(t, client, "42", "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	err := client.Process(ctx, children[0], func(context.Context, *acker.Tuple) error {
+		cancel()
+		return nil
+	}, acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomeIs(t, memory, rootID, "acked")
+}
+
+func TestACallWhoseContextEndsReturnsItsError(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory)
+	_, children := emitted(t, client, "42", "a")
+	tuple, err := client.Receive(t.Context(), children[0], acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory.Fail(slices.Repeat([]ackertest.Fault{ackertest.NoAnswer}, 1000)...)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err = tuple.Fail(ctx, "late")
+	var found *acker.Error
+	if !errors.As(err, &found) || !found.OutcomeUnknown {
+		t.Fatalf("%#v", err)
+	}
+	if !errors.Is(err, acker.ErrCanceled) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+}
+
+func TestErrorsAreATree(t *testing.T) {
+	client := opened(t, ackertest.New())
+	_, err := client.Receive(t.Context(), acker.HTTP{"acker-anchors": {"nonsense"}}, acker.WithComponent("bolt"))
+	if !errors.Is(err, acker.ErrInvalidHeader) || errors.Is(err, acker.ErrUsage) {
+		t.Error(err)
+	}
+	_, err = client.Receive(t.Context(), acker.HTTP{})
+	if !errors.Is(err, acker.ErrUsage) {
+		t.Error("a tuple without a component was received")
+	}
+	tuple, err := client.Receive(t.Context(), acker.HTTP{}, acker.WithComponent("bolt"))
+	if err != nil || tuple.Ack(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	err = tuple.Ack(t.Context())
+	if !errors.Is(err, acker.ErrTupleClosed) || !errors.Is(err, acker.ErrUsage) {
+		t.Error(err)
+	}
+	var found *acker.Error
+	if !errors.As(err, &found) || found.Code != "tuple_closed" || found.Retryable || found.Advice == "" {
+		t.Errorf("%#v", found)
+	}
+}
+
+func TestInjectedHeadersAreThoseOfTheCurrentTupleAndSigned(t *testing.T) {
+	client := opened(t, ackertest.New())
+	_, children := emitted(t, client, "42", "a")
+	const secret = "32 random characters, from a file"
+	err := client.Process(t.Context(), children[0], func(ctx context.Context, _ *acker.Tuple) error {
+		headers := acker.HTTP{"Accept": {"*/*"}}
+		if err := acker.Inject(ctx, headers, acker.AsChild(acker.WithKey("charge")), acker.Signed(secret)); err != nil {
+			return err
+		}
+		if len(headers) != 3 || acker.Verify(headers, secret) != nil {
+			t.Errorf("the headers are %v", headers)
+		}
+		first := headers[acker.AnchorsHeader][0]
+		if err := acker.Inject(ctx, headers); err != nil || headers[acker.AnchorsHeader][0] != first {
+			t.Error("headers with anchors were given others")
+		}
+		return nil
+	}, acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers := acker.HTTP{}
+	if err := acker.Inject(t.Context(), headers); err != nil || len(headers) > 0 {
+		t.Errorf("without a current tuple the headers are %v", headers)
+	}
+}
+
+func TestAHandlerThatAnnouncesMoreThanItWritesBreaksOff(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory)
+	rootID, children := emitted(t, client, "42", "a")
+	bolt, err := client.Bolt(http.HandlerFunc(func(response http.ResponseWriter, _ *http.Request) {
+		response.Header().Set("Content-Length", "100")
+		_, _ = response.Write([]byte("begun"))
+	}), acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(nil))
+	asked.Header = http.Header(children[0])
+	bolt.ServeHTTP(httptest.NewRecorder(), asked)
+	outcomeIs(t, memory, rootID, "failed")
+}
+
+func TestCompletionsAreReleasedAfterTheLastOfAPageWasHandled(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory)
+	for _, messageID := range []string{"1", "2", "3"} {
+		emitted(t, client, messageID)
+	}
+	spout, err := client.SharedSpout("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	note := func(_ context.Context, messageID string) error {
+		if len(memory.Completions("orders")) < 3-len(seen)/2*2 {
+			t.Error("a page was released before it was handled")
+		}
+		seen = append(seen, messageID)
+		return nil
+	}
+	stop := acker.WithStop(func() bool { return len(seen) == 3 })
+	if err := spout.Listen(t.Context(), acker.ByOutcome(note, nil), stop, acker.WithPageSize(2)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(seen, []string{"1", "2", "3"}) || len(memory.Completions("orders")) > 0 {
+		t.Fatalf("%q were handled, and %q are left", seen, memory.Completions("orders"))
+	}
+}
