@@ -16,7 +16,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 READMES = tuple(
-    ROOT / folder / "README.md" for folder in (".", "client", "client/typescript", "service", "spark_connector")
+    ROOT / folder / "README.md"
+    for folder in (".", "client", "client/typescript", "client/go", "service", "spark_connector")
 )
 PAGES = (*READMES, ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 
