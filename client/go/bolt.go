@@ -19,7 +19,9 @@ var errBrokeOff = errors.New("broke off its answer")
 //	answers 5xx, panics, breaks off its answer                      failed, or left open with WithOnError(LeaveOpen)
 //
 // A header that cannot be read is answered 400, one without the proof that WithProof asks for 403. A panic is logged
-// and answered 500. The answer ends after its tuple was ended. Bolt returns ErrUsage for options that cannot be.
+// and answered 500; so is a request that comes when acks were lost, and it is not carried out. The answer ends after its
+// tuple was ended. Within another Bolt it asks for proof only: that one ends the tuple. Bolt returns ErrUsage for options
+// that cannot be.
 func (c *Client) Bolt(handler http.Handler, options ...ReceiveOption) (http.Handler, error) {
 	own, err := readReceipt(options)
 	if err != nil {
@@ -40,31 +42,54 @@ type bolt struct {
 	own     receipt
 }
 
+// withinKey marks the context of a request that a bolt has received.
+type withinKey struct{}
+
 func (b *bolt) ServeHTTP(response http.ResponseWriter, asked *http.Request) {
-	tuple, err := b.receive(asked)
+	if err := b.verify(asked); err != nil {
+		refuse(response, err)
+		return
+	}
+	if asked.Context().Value(withinKey{}) != nil {
+		b.handler.ServeHTTP(response, asked)
+		return
+	}
+	tuple, err := b.client.receive(HTTP(asked.Header), b.own)
 	if err != nil {
 		refuse(response, err)
 		return
 	}
-	watched := &watchedResponse{ResponseWriter: response}
-	run := func(ctx context.Context, _ *Tuple) error { return b.serve(watched, asked.WithContext(ctx)) }
-	// a caller that goes away cancels the request, and not what its answer means
-	ctx := context.WithoutCancel(asked.Context())
-	if err := b.client.submitter.process(ctx, tuple, run, b.own.onError); err != nil {
-		b.noteUnended(asked, err)
-	}
-	if watched.aborts {
-		panic(http.ErrAbortHandler)
-	}
+	b.end(&watchedResponse{ResponseWriter: response}, asked, tuple)
 }
 
-func (b *bolt) receive(asked *http.Request) (*Tuple, error) {
-	if b.own.needsProof {
-		if err := Verify(HTTP(asked.Header), b.own.secrets...); err != nil {
-			return nil, err
-		}
+func (b *bolt) verify(asked *http.Request) error {
+	if !b.own.needsProof {
+		return nil
 	}
-	return b.client.receive(HTTP(asked.Header), b.own)
+	return Verify(HTTP(asked.Header), b.own.secrets...)
+}
+
+// end carries the request out, and ends its tuple as the answer says.
+func (b *bolt) end(response *watchedResponse, asked *http.Request, tuple *Tuple) {
+	isCarriedOut := false
+	run := func(context.Context, *Tuple) error {
+		isCarriedOut = true
+		within := context.WithValue(Use(asked.Context(), tuple), withinKey{}, true)
+		return b.serve(response, asked.WithContext(within))
+	}
+	// a caller that goes away cancels the request, and not what its answer means
+	err := b.client.submitter.process(context.WithoutCancel(asked.Context()), tuple, run, b.own.onError)
+	var own *Error
+	if errors.As(err, &own) {
+		b.client.session.logger.WarnContext(asked.Context(), "acker: the tuple of a request was not ended",
+			"request", asked.Method+" "+asked.URL.Path, "carried_out", isCarriedOut, "error", err)
+	}
+	switch {
+	case !isCarriedOut:
+		answerError(response)
+	case response.aborts:
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // serve calls the handler, and returns what its answer means.
@@ -74,10 +99,7 @@ func (b *bolt) serve(response *watchedResponse, asked *http.Request) (err error)
 			err = b.panicked(response, asked, thrown)
 		}
 	}()
-	// the handler's own context ends with the request
-	ctx, cancel := context.WithCancel(asked.Context())
-	defer cancel()
-	b.handler.ServeHTTP(response, asked.WithContext(ctx))
+	b.handler.ServeHTTP(response, asked)
 	return response.meaning()
 }
 
@@ -90,7 +112,7 @@ func (b *bolt) panicked(response *watchedResponse, asked *http.Request, thrown a
 	b.client.session.logger.ErrorContext(asked.Context(), "acker: a handler panicked",
 		"request", asked.Method+" "+asked.URL.Path, "panic", thrown, "stack", string(debug.Stack()))
 	if response.status == 0 {
-		http.Error(response, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		answerError(response)
 	} else {
 		response.aborts = true
 	}
@@ -100,13 +122,8 @@ func (b *bolt) panicked(response *watchedResponse, asked *http.Request, thrown a
 	return fmt.Errorf("%v", thrown)
 }
 
-// noteUnended logs that a request was answered and its tuple could not be ended.
-func (b *bolt) noteUnended(asked *http.Request, err error) {
-	var own *Error
-	if errors.As(err, &own) {
-		b.client.session.logger.WarnContext(asked.Context(), "acker: a request was answered, and its tuple not ended",
-			"request", asked.Method+" "+asked.URL.Path, "error", err)
-	}
+func answerError(response http.ResponseWriter) {
+	http.Error(response, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 }
 
 func refuse(response http.ResponseWriter, err error) {

@@ -166,7 +166,7 @@ func (c *Client) Receive(ctx context.Context, headers Carrier, options ...Receiv
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, canceledWait("a tuple was to be received", ctx)
+		return nil, canceledWait(ctx, "a tuple was to be received")
 	}
 	return c.receive(headers, own)
 }

@@ -273,6 +273,33 @@ func TestAHandlerThatAnnouncesMoreThanItWritesBreaksOff(t *testing.T) {
 	outcomeIs(t, memory, rootID, "failed")
 }
 
+func TestOfTwoBoltsTheOuterEndsTheTuple(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory, acker.WithLinger(0))
+	rootID, children := emitted(t, client, "42", "a")
+	answers := http.HandlerFunc(func(response http.ResponseWriter, asked *http.Request) {
+		if acker.TupleOf(asked.Context()).Component() != "outer" {
+			t.Error("the tuple is not that of the outer bolt")
+		}
+		response.WriteHeader(http.StatusNoContent)
+	})
+	inner, err := client.Bolt(answers, acker.WithComponent("inner"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer, err := client.Bolt(inner, acker.WithComponent("outer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+	asked.Header = http.Header(children[0])
+	outer.ServeHTTP(httptest.NewRecorder(), asked)
+	outcomeIs(t, memory, rootID, "acked")
+	if untracked := client.Stats().UntrackedTuples; untracked != 0 {
+		t.Errorf("%d tuples were untracked", untracked)
+	}
+}
+
 func TestCompletionsAreReleasedAfterTheLastOfAPageWasHandled(t *testing.T) {
 	memory := ackertest.New()
 	client := opened(t, memory)

@@ -118,18 +118,16 @@ func (f *flusher) waitForSpace(ctx context.Context) error {
 	case <-space:
 		return nil
 	case <-ctx.Done():
-		return canceledWait("the ack waited for space", ctx)
+		return canceledWait(ctx, "the ack waited for space")
 	}
 }
 
-// flushConflicting sends what is in flight for these roots before anything else of theirs: the order of one root is kept.
+// flushConflicting sends first what is in flight now for the roots of these operations: the order of one root is kept.
 func (f *flusher) flushConflicting(ctx context.Context, operations []*operation) error {
-	for f.holdsAny(operations) {
-		if err := f.waitForAll(ctx); err != nil {
-			return err
-		}
+	if !f.holdsAny(operations) {
+		return nil
 	}
-	return nil
+	return f.waitForAll(ctx)
 }
 
 // flush sends all that is buffered now, and what is refused again until it is accepted. It returns ErrOperationsLost.
@@ -167,7 +165,7 @@ func (f *flusher) waitForAll(ctx context.Context) error {
 	select {
 	case <-waits.settled:
 	case <-ctx.Done():
-		err = canceledWait("the flush waited for answers", ctx)
+		err = canceledWait(ctx, "the flush waited for answers")
 	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -220,172 +218,7 @@ func (f *flusher) holds(root id) bool {
 	return false
 }
 
-// sendSoon lets what is buffered be sent as soon as the request in flight is answered. It is called with the lock.
-func (f *flusher) sendSoon() {
-	if f.timer != nil {
-		f.timer.Stop()
-		f.timer = nil
-	}
-	f.urgent = true
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-	if !f.running {
-		f.running = true
-		go f.run()
-	}
-}
-
-// run sends until nothing is left: one request after the other.
-func (f *flusher) run() {
-	for {
-		next, pause, done := f.next()
-		switch {
-		case done:
-			return
-		case next == nil:
-			f.pause(pause)
-		default:
-			f.sendOne(next)
-		}
-	}
-}
-
-// next freezes what is to be sent, and returns the first request that is due, or how long to wait for one.
-func (f *flusher) next() (next *frozen, pause time.Duration, done bool) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.freeze()
-	if len(f.frozen) == 0 {
-		f.running = false
-		return nil, 0, true
-	}
-	pause = time.Until(f.frozen[0].due)
-	for _, each := range f.frozen {
-		if wait := time.Until(each.due); wait <= 0 {
-			return each, 0, false
-		} else if wait < pause {
-			pause = wait
-		}
-	}
-	return nil, pause, false
-}
-
-func (f *flusher) freeze() {
-	isUrgent := f.urgent
-	f.urgent = false
-	if !isUrgent || f.folded.size() == 0 {
-		return
-	}
-	written := writeOperations(f.session.topology, f.folded.operations())
-	for _, each := range f.waiters {
-		each.pending += len(written) - 1
-	}
-	for _, each := range written {
-		waiters := append([]*waiter(nil), f.waiters...)
-		f.frozen = append(f.frozen, &frozen{request: each, waiters: waiters, pauses: delays()})
-	}
-	f.folded, f.waiters = newFoldedOperations(), nil
-}
-
-func (f *flusher) sendOne(sent *frozen) {
-	ctx := context.Background() // acks belong to no call: that which made them has returned
-	since := sent.since
-	if since.IsZero() {
-		sent.since = time.Now()
-	}
-	given, err := f.session.send(ctx, sent.request, since)
-	var results []result
-	if err == nil {
-		results, err = readResults(sent.request, given)
-	}
-	if err != nil {
-		f.giveUp(sent, len(sent.request.operations), err)
-		return
-	}
-	f.settle(sent, results, given.askedWait())
-	f.session.refreshTopology(ctx)
-}
-
-// settle removes a request that was answered, and queues again what it refused: nothing of that was applied.
-func (f *flusher) settle(sent *frozen, results []result, asked time.Duration) {
-	var refused []*operation
-	state := ""
-	for _, each := range results {
-		if isNotAdmitted(each.state) {
-			refused, state = append(refused, each.operation), each.state
-		}
-	}
-	if len(refused) == 0 {
-		f.takeOut(sent, nil)
-		return
-	}
-	due := time.Now().Add(max(sent.pauses.next(), asked))
-	if due.Sub(sent.since) > f.session.retryLimit() {
-		f.giveUp(sent, len(refused), newServiceError(state, "they were refused until their time was over"))
-		return
-	}
-	var again []*frozen
-	for _, each := range rewriteRefused(f.session.topology, []*request{sent.request}, refused) {
-		again = append(again, &frozen{request: each, since: sent.since, due: due, pauses: sent.pauses})
-	}
-	f.takeOut(sent, again)
-}
-
-// giveUp removes a request that cannot be delivered. Those who wait for it return the error, or else the next call.
-func (f *flusher) giveUp(sent *frozen, operations int, err error) {
-	f.mutex.Lock()
-	lost := lostOperations{count: operations, err: err}
-	f.lost += operations
-	isTaken := false
-	for _, each := range sent.waiters {
-		if !each.abandoned {
-			each.failures = append(each.failures, lost)
-			isTaken = true
-		}
-	}
-	if !isTaken {
-		f.failures = append(f.failures, lost)
-	}
-	f.mutex.Unlock()
-	f.takeOut(sent, nil)
-}
-
-// takeOut replaces a request by others, behind all the rest, and wakes who waits for it, or for space.
-func (f *flusher) takeOut(sent *frozen, others []*frozen) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	left := make([]*frozen, 0, len(f.frozen)+len(others))
-	for _, each := range f.frozen {
-		if each != sent {
-			left = append(left, each)
-		}
-	}
-	for _, each := range others {
-		each.waiters = append([]*waiter(nil), sent.waiters...)
-	}
-	f.frozen = append(left, others...)
-	for _, each := range sent.waiters {
-		if each.pending += len(others) - 1; each.pending == 0 {
-			close(each.settled)
-		}
-	}
-	close(f.space)
-	f.space = make(chan struct{})
-}
-
-// pause waits until a refused request may be sent again, or something else is to be sent.
-func (f *flusher) pause(pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-f.wake:
-	}
-}
-
-func canceledWait(what string, ctx context.Context) error {
+func canceledWait(ctx context.Context, what string) error {
 	found := canceledKind.newError("%s, and its context ended: %v", what, ctx.Err())
 	found.cause = ctx.Err()
 	return found

@@ -7,11 +7,8 @@ import (
 	"time"
 )
 
-const (
-	// infoMaxAge: after so long the topology is read again, since somebody may have changed it.
-	infoMaxAge            = time.Minute
-	defaultMessageTimeout = 30 * time.Second
-)
+// infoMaxAge: after so long the topology is read again, since somebody may have changed it.
+const infoMaxAge = time.Minute
 
 // topologyInfo is what a client follows of its topology.
 type topologyInfo struct {

@@ -37,7 +37,7 @@ func (t *spoutTask) admit(ctx context.Context) error {
 				"%s has as many pending roots as max_spout_pending allows, and none has ended in time", t.name)
 		}
 		if err := sleep(ctx, pauses.next()); err != nil {
-			return canceledWait("the emit waited for a free place", ctx)
+			return canceledWait(ctx, "the emit waited for a free place")
 		}
 	}
 }

@@ -179,8 +179,8 @@ func answerJSON(response http.ResponseWriter, status int, contentType string, do
 }
 
 func verifyWebhook(keys [][]byte, header http.Header, body []byte, now time.Time) error {
-	messageID, timestamp := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
-	signatures := header.Get("Webhook-Signature")
+	messageID, timestamp := joined(header, "Webhook-Id"), joined(header, "Webhook-Timestamp")
+	signatures := joined(header, "Webhook-Signature")
 	if messageID == "" || timestamp == "" || signatures == "" {
 		return newServiceError("unauthorized", "webhook-id, webhook-timestamp and webhook-signature are needed")
 	}
@@ -206,6 +206,9 @@ func verifyWebhook(keys [][]byte, header http.Header, body []byte, now time.Time
 	}
 	return nil
 }
+
+// joined returns a header that is given several times as one, which fits nothing then.
+func joined(header http.Header, name string) string { return strings.Join(header.Values(name), ",") }
 
 func isDigits(text string) bool {
 	for at := range len(text) {
