@@ -16,6 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
         test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 TYPESCRIPT := client/typescript
+# Go is the one that is installed, and fetches what the tests of its client need by their go.sum
+GO := GOTOOLCHAIN=local go
 # folders of tests/ with a target of their own
 APART := clients conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
 # tests that run the blocks of the pages and the examples, and those that start pytest
@@ -51,9 +53,14 @@ test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples a
 test-clients: $(VENV)/.dev $(TYPESCRIPT)/node_modules/.package-lock.json ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests/conformance $(if $(CLIENT),,tests/clients) --client $(or $(CLIENT),all)
 	cd $(TYPESCRIPT) && npm run --silent build && npm run --silent build:tests && npm test --silent
+	cd client/go && $(GO) test ./... && cd integration && $(GO) test ./...
 
 check-clients: $(TYPESCRIPT)/node_modules/.package-lock.json ## Lint, format and type check the clients of other languages
 	cd $(TYPESCRIPT) && npm run --silent check
+	cd client/go && unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
+	cd client/go/integration && $(GO) build -o ../build/staticcheck honnef.co/go/tools/cmd/staticcheck
+	cd client/go && $(GO) vet ./... && build/staticcheck ./...
+	cd client/go/integration && $(GO) vet ./... && ../build/staticcheck ./...
 
 test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, all forms of each field, random requests (a minute)
 	$(BIN)/python -m pytest tests/contract
@@ -200,7 +207,7 @@ test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in 
 	$(BIN)/python -m pytest tests/dist
 
 clean: ## Remove .venv and the caches of the tools
-	rm -rf $(VENV) dist $(addprefix $(TYPESCRIPT)/,node_modules dist build) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
+	rm -rf $(VENV) dist $(addprefix $(TYPESCRIPT)/,node_modules dist build) client/go/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

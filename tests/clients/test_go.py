@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def ran(command: str, *, cwd: Path) -> str:
 def test_a_page_shows_what_happens(page: Path, program: Path, acker: AckerProcess) -> None:
     blocks = [*fences(page.read_text())]
     source = "\n".join(block.code for block in blocks if block.language == "go")
-    (program / "main.go").write_text(source.replace(ADDRESS, acker.url))
+    (program / "main.go").write_text(source.replace(ADDRESS, acker.url) + "\n")
     assert ran("gofmt -l main.go", cwd=program) == ""
     shown = "\n".join(block.code for block in blocks if block.language == "text")
     assert ran("go run .", cwd=program).strip() == shown.strip()
@@ -60,3 +61,8 @@ def test_a_page_shows_what_happens(page: Path, program: Path, acker: AckerProces
 def test_the_client_needs_the_standard_library_alone() -> None:
     used = ran("go list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./...", cwd=MODULE).split()
     assert used == ["acker.example/acker", "acker.example/acker/ackertest"]
+
+
+def test_its_readme_names_the_version_of_the_other_distributions() -> None:
+    python = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]["version"]
+    assert f"acker.example/acker@v{python} " in PAGES[0].read_text()
