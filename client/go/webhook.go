@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +21,15 @@ const (
 	minWebhookSecret = 24
 	maxWebhookSecret = 64
 	webhookTolerance = 300 * time.Second
-	// maxWebhookBody is more than 500 completions with the longest message ids and reasons take.
-	maxWebhookBody = 16 << 20
+	// maxWebhookBody is more than 500 completions with the longest message ids and reasons take, as many as an acker sends
+	// at once.
+	maxWebhookBody = 8 << 20
 	// webhookTimeout is less than the acker waits for a response (30 s).
 	webhookTimeout = 20 * time.Second
 )
+
+// signaturesForm has signatures of which one at least is the base64 of 32 bytes.
+var signaturesForm = regexp.MustCompile(`^(?:.* )?v1,[A-Za-z0-9+/]{43}=(?: .*)?$`)
 
 // WebhookOption is one of WebhookHandler.
 type WebhookOption func(*webhookHandler)
@@ -46,7 +51,8 @@ func WithWebhookLogger(logger *slog.Logger) WebhookOption {
 //
 // A secret is "whsec_" and the padded base64 of 24 to 64 bytes; there are several while it is changed. handle is called
 // with one completion after the other; one for which it returned an error or panicked is asked for again. It may get
-// the same Completion.ID twice. WebhookHandler returns ErrUsage for what is no secret.
+// the same Completion.ID twice. A request whose head shows that nobody signed it, or that it is too long, is refused
+// before its body is read. WebhookHandler returns ErrUsage for what is no secret.
 func WebhookHandler(
 	secrets []string, handle func(ctx context.Context, completion Completion) error, options ...WebhookOption,
 ) (http.Handler, error) {
@@ -126,13 +132,14 @@ func (w *webhookHandler) ServeHTTP(response http.ResponseWriter, asked *http.Req
 
 // receive verifies, reads and handles a request, and returns the ids of the completions to send again.
 func (w *webhookHandler) receive(response http.ResponseWriter, asked *http.Request) ([]string, error) {
-	if asked.Method != http.MethodPost {
-		return nil, newServiceError("method_not_allowed", "completions come by POST")
+	if err := checkHead(asked); err != nil {
+		response.Header().Set("Connection", "close") // else net/http reads the body before it answers
+		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(response, asked.Body, maxWebhookBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, newServiceError("too_large", "the body has more than %d bytes", tooLarge.Limit)
+		return nil, webhookTooLarge()
 	}
 	if err != nil {
 		return nil, err
@@ -145,6 +152,25 @@ func (w *webhookHandler) receive(response http.ResponseWriter, asked *http.Reque
 		return nil, err
 	}
 	return w.handleAll(asked.Context(), completions), nil
+}
+
+// checkHead refuses by its head a request that nobody signed, or that is too long: anybody could have it read a long
+// body.
+func checkHead(asked *http.Request) error {
+	if asked.Method != http.MethodPost {
+		return newServiceError("method_not_allowed", "completions come by POST")
+	}
+	if err := verifyWebhookHeaders(asked.Header, time.Now()); err != nil {
+		return err
+	}
+	if asked.ContentLength > maxWebhookBody {
+		return webhookTooLarge()
+	}
+	return nil
+}
+
+func webhookTooLarge() error {
+	return newServiceError("too_large", "the body has more than %d bytes", maxWebhookBody)
 }
 
 func (w *webhookHandler) handleAll(ctx context.Context, completions []Completion) []string {
@@ -179,6 +205,28 @@ func answerJSON(response http.ResponseWriter, status int, contentType string, do
 }
 
 func verifyWebhook(keys [][]byte, header http.Header, body []byte, now time.Time) error {
+	if err := verifyWebhookHeaders(header, now); err != nil {
+		return err
+	}
+	signed := joined(header, "Webhook-Id") + "." + joined(header, "Webhook-Timestamp") + "."
+	fits := false
+	for _, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(signed))
+		mac.Write(body)
+		expected := []byte("v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		for given := range strings.SplitSeq(joined(header, "Webhook-Signature"), " ") {
+			fits = hmac.Equal(expected, []byte(given)) || fits
+		}
+	}
+	if !fits {
+		return noSignatureFits()
+	}
+	return nil
+}
+
+// verifyWebhookHeaders checks as much of a signature as can be checked without the body.
+func verifyWebhookHeaders(header http.Header, now time.Time) error {
 	messageID, timestamp := joined(header, "Webhook-Id"), joined(header, "Webhook-Timestamp")
 	signatures := joined(header, "Webhook-Signature")
 	if messageID == "" || timestamp == "" || signatures == "" {
@@ -191,20 +239,14 @@ func verifyWebhook(keys [][]byte, header http.Header, body []byte, now time.Time
 	if now.Sub(time.Unix(seconds, 0)).Abs() > webhookTolerance {
 		return newServiceError("unauthorized", "webhook-timestamp is more than %v from now", webhookTolerance)
 	}
-	fits := false
-	for _, key := range keys {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(messageID + "." + timestamp + "."))
-		mac.Write(body)
-		expected := []byte("v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-		for given := range strings.SplitSeq(signatures, " ") {
-			fits = hmac.Equal(expected, []byte(given)) || fits
-		}
-	}
-	if !fits {
-		return newServiceError("unauthorized", "webhook-signature holds none that fits")
+	if !signaturesForm.MatchString(signatures) {
+		return noSignatureFits()
 	}
 	return nil
+}
+
+func noSignatureFits() error {
+	return newServiceError("unauthorized", "webhook-signature holds none that fits")
 }
 
 // joined returns a header that is given several times as one, which fits nothing then.
