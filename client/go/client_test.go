@@ -31,6 +31,13 @@ func opened(t *testing.T, memory *ackertest.Acker, options ...acker.Option) *ack
 // emitted emits a root with these children, and returns its id and their headers.
 func emitted(t *testing.T, client *acker.Client, messageID string, keys ...string) (string, []acker.HTTP) {
 	t.Helper()
+	return emittedWith(t, client, messageID, keys)
+}
+
+func emittedWith(
+	t *testing.T, client *acker.Client, messageID string, keys []string, options ...acker.EmitOption,
+) (string, []acker.HTTP) {
+	t.Helper()
 	spout, err := client.SharedSpout("orders")
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +56,7 @@ func emitted(t *testing.T, client *acker.Client, messageID string, keys ...strin
 			children = append(children, headers)
 		}
 		return nil
-	})
+	}, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +68,23 @@ func outcomeIs(t *testing.T, memory *ackertest.Acker, rootID, want string) {
 	if found := memory.Outcome(rootID); found != want {
 		t.Fatalf("the root is %q, not %q", found, want)
 	}
+}
+
+// completed returns the completions that the spout orders has not released.
+func completed(t *testing.T, client *acker.Client) []acker.Completion {
+	t.Helper()
+	spout, err := client.SharedSpout("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []acker.Completion
+	for completion, err := range spout.Completions(t.Context(), acker.WithReadTimeout(0)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, completion)
+	}
+	return found
 }
 
 func nothing(context.Context, *acker.Tuple) error { return nil }
@@ -91,6 +115,81 @@ func TestARootTimesOutWhenItsTimeIsOver(t *testing.T) {
 	outcomeIs(t, memory, rootID, "pending")
 	memory.Advance(2 * time.Second)
 	outcomeIs(t, memory, rootID, "timed_out")
+}
+
+func TestARootEndsWhenAllHaveEndedAndTellsHowManyFailed(t *testing.T) {
+	memory := ackertest.New(ackertest.WithEndOn(acker.AllEnded))
+	client := opened(t, memory, acker.WithLinger(0))
+	rootID, rows := emitted(t, client, "import", "1", "2", "3")
+	tell := acker.HTTP{}
+	for at, headers := range append(rows, rows[1], tell) {
+		err := client.Process(t.Context(), headers, func(_ context.Context, tuple *acker.Tuple) error {
+			if at != 1 && at != 3 {
+				return nil
+			}
+			child, err := tuple.Child(acker.WithKey("tell"))
+			child.SetOn(tell)
+			return errors.Join(err, acker.FailTuple("row 2 has no price"))
+		}, acker.WithComponent("load"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at == 3 {
+			outcomeIs(t, memory, rootID, "pending")
+		}
+	}
+	outcomeIs(t, memory, rootID, "failed")
+	done := completed(t, client)[0]
+	if done.EndOn != acker.AllEnded || done.Failures != 1 || done.Reason != "row 2 has no price" {
+		t.Errorf("%+v", done)
+	}
+}
+
+func TestAnEmitSaysWhatEndsItsRoot(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory)
+	for _, endOn := range []acker.EndOn{acker.FirstFail, acker.AllEnded} {
+		rootID, children := emittedWith(t, client, string(endOn), []string{"a", "b"}, acker.WithEndOn(endOn))
+		fails := func(context.Context, *acker.Tuple) error { return acker.FailTuple("no") }
+		if err := client.Process(t.Context(), children[0], fails, acker.WithComponent("bolt")); err != nil {
+			t.Fatal(err)
+		}
+		want := map[acker.EndOn]string{acker.FirstFail: "failed", acker.AllEnded: "pending"}[endOn]
+		outcomeIs(t, memory, rootID, want)
+	}
+	spout, err := client.SharedSpout("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = spout.Emit(t.Context(), "42", nil, acker.WithEndOn("last_fail"))
+	if !errors.Is(err, acker.ErrUsage) {
+		t.Errorf("a root that ends with its last fail was emitted: %v", err)
+	}
+}
+
+func TestACompletionCountsTheTuplesThatWereDropped(t *testing.T) {
+	memory := ackertest.New(ackertest.WithoutDedupe())
+	dropped := 0
+	client := opened(t, memory, acker.WithOnDrop(func(context.Context, *acker.Tuple, string) { dropped++ }))
+	_, children := emitted(t, client, "42", "a", "b", "c")
+	for at, headers := range children {
+		err := client.Process(t.Context(), headers, func(context.Context, *acker.Tuple) error {
+			if at > 0 {
+				return acker.DropTuple("malformed")
+			}
+			return nil
+		}, acker.WithComponent("bolt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done := completed(t, client)[0]
+	if done.Outcome != acker.Acked || done.Dropped != 2 || dropped != 2 || done.EndOn != acker.FirstFail {
+		t.Errorf("%+v, and %d were told", done, dropped)
+	}
 }
 
 func TestAnAckWhoseAnswerIsLostIsSentAgainWithItsKey(t *testing.T) {

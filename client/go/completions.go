@@ -35,6 +35,17 @@ type Completion struct {
 	At time.Time
 	// Traceparent is that of the emit; empty without one.
 	Traceparent string
+	// EndOn is what ended the root; with AllEnded Failures is how many of its edges failed.
+	EndOn    EndOn
+	Failures int
+	// Dropped is how many of its tuples were acked by a DropTuple.
+	Dropped int
+	// LastComponent, LastAckAt and Outstanding say where a root hung that timed out: which component acked last, when, and
+	// how many edges were sent and not acked. They are zero for all others, and where that is unknown.
+	LastComponent  string
+	LastAckAt      time.Time
+	Outstanding    int
+	HasOutstanding bool
 }
 
 // ByOutcome returns a function for Listen and WebhookHandler that calls one of these with the message id: Storm's
@@ -69,6 +80,11 @@ type completionDocument struct {
 	CompleteLatencyMs *float64 `json:"complete_latency_ms"`
 	AtMs              *float64 `json:"at_ms"`
 	Traceparent       *string  `json:"traceparent"`
+	Failures          *int     `json:"failures"`
+	Dropped           int      `json:"dropped"`
+	LastComponent     *string  `json:"last_component"`
+	LastAckAtMs       *float64 `json:"last_ack_at_ms"`
+	Outstanding       *int     `json:"outstanding"`
 }
 
 func readPage(given *answer) (page, error) {
@@ -109,14 +125,27 @@ func (c *completionDocument) read() (Completion, error) {
 	if c.ID == nil || c.RootID == nil || c.CompleteLatencyMs == nil || c.AtMs == nil {
 		return Completion{}, errors.New("id, root_id, complete_latency_ms and at_ms are needed")
 	}
-	return Completion{
+	found := Completion{
 		ID: *c.ID, RootID: *c.RootID, Outcome: c.Outcome,
 		MessageID: valueOf(c.MessageID), HasMessageID: c.MessageID != nil,
 		Reason: valueOf(c.Reason), Component: valueOf(c.Component),
 		CompleteLatency: time.Duration(*c.CompleteLatencyMs * float64(time.Millisecond)),
 		At:              time.UnixMilli(int64(*c.AtMs)),
 		Traceparent:     valueOf(c.Traceparent),
-	}, nil
+		EndOn:           FirstFail,
+		Dropped:         c.Dropped,
+		LastComponent:   valueOf(c.LastComponent),
+	}
+	if c.Failures != nil {
+		found.EndOn, found.Failures = AllEnded, *c.Failures
+	}
+	if c.LastAckAtMs != nil {
+		found.LastAckAt = time.UnixMilli(int64(*c.LastAckAtMs))
+	}
+	if c.Outstanding != nil {
+		found.Outstanding, found.HasOutstanding = *c.Outstanding, true
+	}
+	return found, nil
 }
 
 func valueOf(text *string) string {

@@ -123,6 +123,9 @@ func emitOptionsOf(given command) []acker.EmitOption {
 	if value, found := given.texts["traceparent"]; found {
 		options = append(options, acker.WithTraceparent(value))
 	}
+	if value, found := given.texts["end_on"]; found {
+		options = append(options, acker.WithEndOn(acker.EndOn(value)))
+	}
 	return options
 }
 
@@ -392,7 +395,17 @@ func written(completion acker.Completion) object {
 	found := object{
 		"id": completion.ID, "root_id": completion.RootID, "outcome": completion.Outcome, "message_id": nil,
 		"reason": orNull(completion.Reason), "component": orNull(completion.Component),
-		"traceparent": orNull(completion.Traceparent),
+		"traceparent": orNull(completion.Traceparent), "dropped": completion.Dropped, "failures": nil,
+		"last_component": orNull(completion.LastComponent), "last_ack_at_ms": nil, "outstanding": nil,
+	}
+	if completion.EndOn == acker.AllEnded {
+		found["failures"] = completion.Failures
+	}
+	if !completion.LastAckAt.IsZero() {
+		found["last_ack_at_ms"] = completion.LastAckAt.UnixMilli()
+	}
+	if completion.HasOutstanding {
+		found["outstanding"] = completion.Outstanding
 	}
 	if completion.HasMessageID {
 		found["message_id"] = completion.MessageID

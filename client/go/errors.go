@@ -245,11 +245,11 @@ const (
 )
 
 // FailTuple returns an error for a bolt's function: it fails the tree at once, so that its spout emits the message
-// again, also with LeaveOpen. Process returns nil then.
+// again, also with LeaveOpen; of a root that ends when all have ended, the edge alone. Process returns nil then.
 func FailTuple(reason string) error { return &signal{does: failTuple, reason: reason} }
 
-// DropTuple returns an error for a bolt's function: no retry would help, so the tuple is acked. It is counted, and
-// given to the function of WithOnDrop. Process returns nil then.
+// DropTuple returns an error for a bolt's function: no retry would help, so the tuple is acked. It is counted, also in
+// the completion, and given to the function of WithOnDrop. Process returns nil then.
 func DropTuple(reason string) error { return &signal{does: dropTuple, reason: reason} }
 
 // signalOf returns the signal in an error, or nil.

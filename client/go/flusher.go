@@ -79,7 +79,7 @@ func (f *flusher) counts() (inFlight, lost int) {
 // add adds the acks of a tuple, which are sent after the linger or with a full batch, once there is space for them.
 //
 // The tuple is closed only when nothing can go wrong any more before its acks are in flight.
-func (f *flusher) add(ctx context.Context, tuple *Tuple, folds bool) error {
+func (f *flusher) add(ctx context.Context, tuple *Tuple, form ackForm) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for f.isFull() {
@@ -94,7 +94,7 @@ func (f *flusher) add(ctx context.Context, tuple *Tuple, folds bool) error {
 	if err != nil {
 		return err
 	}
-	f.folded.add(taken, folds, f.session.isTraced)
+	f.folded.add(taken, form, f.session.isTraced)
 	switch {
 	case f.folded.size() >= f.session.batchSize:
 		f.sendSoon()

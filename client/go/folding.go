@@ -9,6 +9,12 @@ type acks struct {
 	component string
 }
 
+// ackForm is how acks are written: folded with others of their root, or each with its edge.
+type ackForm struct {
+	folds   bool
+	dropped bool // their tuple was not processed: the acker counts them, so they are not folded
+}
+
 // fold holds the acks of one root; edges are those that are folded in it, nil for the first alone.
 type fold struct {
 	root        id
@@ -27,8 +33,8 @@ type record struct {
 
 // foldedOperations are operations in the order in which the program gave them, with the acks of one root folded.
 //
-// Only acks of distinct edges fold: the same edge acked twice stays two operations. An ack that names its edge or
-// children does not fold, and closes its root's fold, so later acks stay behind it.
+// Only acks of distinct edges fold: the same edge acked twice stays two operations. An ack that names its children, as
+// those of traced roots and of dropped tuples do, does not fold, and closes its root's fold, so later acks stay behind it.
 type foldedOperations struct {
 	records []record
 	folds   map[id]*fold
@@ -58,17 +64,18 @@ func (f *foldedOperations) operations() []*operation {
 	return written
 }
 
-// add adds the acks of one tuple: folded, or with their edges; those of traced roots name their children.
-func (f *foldedOperations) add(given acks, folds bool, isTraced func(id) bool) {
+// add adds the acks of one tuple; those of traced roots and of dropped tuples name their children.
+func (f *foldedOperations) add(given acks, form ackForm, isTraced func(id) bool) {
 	for at, each := range given.anchors {
 		own := given.edgeSet(at)
 		f.roots[each.root] = struct{}{}
 		switch {
-		case isTraced(each.root):
+		case form.dropped || isTraced(each.root):
 			f.addAsItIs(&operation{
 				Op: opAck, RootID: each.root, EdgeID: each.edge, Children: own.childrenOrNone(), Component: given.component,
+				Dropped: form.dropped,
 			})
-		case folds:
+		case form.folds:
 			f.fold(each, own, given.component)
 		default:
 			ackVal, outstanding := own.ackOf(each)

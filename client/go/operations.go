@@ -16,7 +16,19 @@ const (
 	stateConflict        = "conflict"
 )
 
+// EndOn is what ends a root.
+type EndOn string
+
+const (
+	// FirstFail ends it at its first fail.
+	FirstFail EndOn = "first_fail"
+	// AllEnded ends it when all of its edges have ended, some of them perhaps failed.
+	AllEnded EndOn = "all_ended"
+)
+
 // operation is one operation on one root, as the acker's JSON has it. Each uses a part of the members.
+//
+// An ack and a fail have an ack val and a count, or the children by name.
 type operation struct {
 	Op                string  `json:"op,omitempty"`
 	RootID            id      `json:"root_id"`
@@ -31,8 +43,10 @@ type operation struct {
 	ProgressTimeoutMs *int64  `json:"progress_timeout_ms,omitempty"`
 	Trace             bool    `json:"trace,omitempty"`
 	Traceparent       string  `json:"traceparent,omitempty"`
+	EndOn             EndOn   `json:"end_on,omitempty"`
 	Reason            *string `json:"reason,omitempty"`
 	Component         string  `json:"component,omitempty"`
+	Dropped           bool    `json:"dropped,omitempty"`
 }
 
 // isState reports whether the contract has this state.

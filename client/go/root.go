@@ -14,6 +14,7 @@ type emit struct {
 	progressTimeout *time.Duration
 	trace           bool
 	traceparent     string
+	endOn           EndOn // empty: as the topology says
 }
 
 // WithMessageTimeout sets the root's message timeout; the topology's without it.
@@ -31,6 +32,10 @@ func WithTrace() EmitOption { return func(e *emit) { e.trace = true } }
 
 // WithTraceparent sets W3C's header of that name, which the completion gives back.
 func WithTraceparent(value string) EmitOption { return func(e *emit) { e.traceparent = value } }
+
+// WithEndOn sets what ends the root: its first fail, or that all of its edges have ended; then the completion says how
+// many failed. As the topology says without it.
+func WithEndOn(endOn EndOn) EmitOption { return func(e *emit) { e.endOn = endOn } }
 
 // Root is what Spout.Emit makes: open until its function ends.
 type Root struct {
@@ -77,9 +82,11 @@ func (r *Root) check() error {
 		}
 	}
 	if r.options.traceparent != "" {
-		return checkTraceparent(r.options.traceparent)
+		if err := checkTraceparent(r.options.traceparent); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkEndOn(r.options.endOn)
 }
 
 // ID returns the root id: 16 hex digits.
@@ -120,7 +127,7 @@ func (r *Root) close() {
 func (r *Root) initOperation(isTraced func(id) bool) *operation {
 	written := &operation{
 		Op: opInit, RootID: r.root, SpoutTask: r.spoutTask, MessageID: r.messageID,
-		Trace: r.options.trace, Traceparent: r.options.traceparent,
+		Trace: r.options.trace, Traceparent: r.options.traceparent, EndOn: r.options.endOn,
 	}
 	if isTraced(r.root) {
 		written.Edges = r.edges.childrenOrNone()

@@ -35,36 +35,38 @@ func (s *submitter) ack(ctx context.Context, tuple *Tuple) error {
 	if err := s.flusher.takeFailures(); err != nil {
 		return err
 	}
-	return s.complete(ctx, tuple)
+	return s.complete(ctx, tuple, ackForm{})
 }
 
-func (s *submitter) complete(ctx context.Context, tuple *Tuple) error {
+// complete acks a tuple; whether its acks fold is the topology's.
+func (s *submitter) complete(ctx context.Context, tuple *Tuple, form ackForm) error {
 	if !tuple.Tracked() {
 		_, err := tuple.takeAcks()
 		return err
 	}
 	if s.session.linger == 0 || s.closing.Load() {
-		return s.ackNow(ctx, tuple)
+		return s.ackNow(ctx, tuple, form)
 	}
 	info, err := s.session.topologyInfo(ctx)
 	if err != nil {
 		return err
 	}
-	return s.flusher.add(ctx, tuple, !info.dedupes)
+	form.folds = !info.dedupes
+	return s.flusher.add(ctx, tuple, form)
 }
 
 // ackNow acks a tuple by a request of its own.
-func (s *submitter) ackNow(ctx context.Context, tuple *Tuple) error {
+func (s *submitter) ackNow(ctx context.Context, tuple *Tuple, form ackForm) error {
 	taken, err := tuple.takeAcks()
 	if err != nil {
 		return err
 	}
 	own := newFoldedOperations()
-	own.add(taken, false, s.session.isTraced)
+	own.add(taken, form, s.session.isTraced)
 	return s.session.deliver(ctx, own.operations())
 }
 
-// fail fails every root of a tuple.
+// fail fails every root of a tuple, or its edge alone where the root ends when all have ended.
 func (s *submitter) fail(ctx context.Context, tuple *Tuple, reason *string) error {
 	if err := s.flusher.takeFailures(); err != nil {
 		return err
@@ -73,7 +75,7 @@ func (s *submitter) fail(ctx context.Context, tuple *Tuple, reason *string) erro
 }
 
 func (s *submitter) failNow(ctx context.Context, tuple *Tuple, reason *string) error {
-	operations, err := tuple.failOperations(reason)
+	operations, err := tuple.failOperations(reason, s.session.isTraced)
 	if err != nil {
 		return err
 	}
@@ -111,7 +113,7 @@ func (s *submitter) process(
 	// what was done, or has failed, is told also if the context has ended meanwhile
 	told := context.WithoutCancel(ctx)
 	if err == nil {
-		return s.completeUnlessClosed(told, tuple)
+		return s.completeUnlessClosed(told, tuple, ackForm{})
 	}
 	sent := s.interrupt(ctx, tuple, err, onError)
 	if signalOf(err) != nil {
@@ -166,7 +168,7 @@ func (s *submitter) interrupt(ctx context.Context, tuple *Tuple, err error, onEr
 	case found != nil && found.does == dropTuple:
 		s.dropped.Add(1)
 		s.noteDrop(ctx, tuple, found.reason)
-		return s.completeUnlessClosed(told, tuple)
+		return s.completeUnlessClosed(told, tuple, ackForm{dropped: true})
 	case tuple.Closed() || found != nil && found.does == leaveOpen:
 		return nil
 	case found != nil || onError == Fail && ctx.Err() == nil:
@@ -185,11 +187,11 @@ func (s *submitter) noteDrop(ctx context.Context, tuple *Tuple, reason string) {
 	s.session.logger.WarnContext(ctx, "acker: a tuple was dropped", "tuple", tuple.String(), "reason", reason)
 }
 
-func (s *submitter) completeUnlessClosed(ctx context.Context, tuple *Tuple) error {
+func (s *submitter) completeUnlessClosed(ctx context.Context, tuple *Tuple, form ackForm) error {
 	if tuple.Closed() {
 		return nil
 	}
-	return s.complete(ctx, tuple)
+	return s.complete(ctx, tuple, form)
 }
 
 // milliseconds returns a duration of the wire.

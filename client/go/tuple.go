@@ -84,7 +84,8 @@ func (t *Tuple) Child(options ...ChildOption) (Anchors, error) {
 // and has done nothing else then.
 func (t *Tuple) Ack(ctx context.Context) error { return t.submitter.ack(ctx, t) }
 
-// Fail fails every root of the tuple, now. An empty reason is none.
+// Fail fails every root of the tuple, now; of a root that ends when all of its edges have ended, the edge alone. An
+// empty reason is none.
 func (t *Tuple) Fail(ctx context.Context, reason string) error {
 	if reason == "" {
 		return t.submitter.fail(ctx, t, nil)
@@ -110,12 +111,17 @@ func (t *Tuple) parents(key *string) ([]*edgeSet, error) {
 	if key == nil && t.Tracked() && t.keysNeeded != "" {
 		return nil, usageKind.newError("%v has a child without a key; %s", t, t.keysNeeded)
 	}
+	return t.edgeSets(), nil
+}
+
+// edgeSets returns those of its anchors, which are made when they are needed. It is called with the lock.
+func (t *Tuple) edgeSets() []*edgeSet {
 	if t.edges == nil {
 		for _, each := range t.anchors {
 			t.edges = append(t.edges, newEdgeSet(each, t.component, t.repeatable))
 		}
 	}
-	return t.edges, nil
+	return t.edges
 }
 
 // takeAcks closes the tuple, and returns what it acks. Closed first: an ack may be lost, and is never sent twice.
@@ -129,15 +135,29 @@ func (t *Tuple) takeAcks() (acks, error) {
 	return acks{anchors: t.anchors, edges: t.edges, component: t.component}, nil
 }
 
-// failOperations closes the tuple, and returns one fail for each root, with the reason cut to what the contract takes.
-func (t *Tuple) failOperations(reason *string) ([]*operation, error) {
+// failOperations closes the tuple, and returns one fail for each edge, with the reason cut to what the contract takes.
+//
+// A fail carries the children so far, as an ack does: a root that ends when all have ended waits for them. It names
+// them if the root is traced.
+func (t *Tuple) failOperations(reason *string, isTraced func(id) bool) ([]*operation, error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if err := t.checkOpen("failed"); err != nil {
 		return nil, err
 	}
 	t.end = "failed"
-	return t.forRoots(operation{Op: opFail, Reason: cut(reason), Component: t.component}), nil
+	words := cut(reason)
+	var operations []*operation
+	for _, each := range t.edgeSets() {
+		own := &operation{Op: opFail, RootID: each.root, EdgeID: each.edge, Reason: words, Component: t.component}
+		if isTraced(each.root) {
+			own.Children = each.childrenOrNone()
+		} else {
+			own.AckVal, own.Outstanding = &each.ackVal, &each.outstanding
+		}
+		operations = append(operations, own)
+	}
+	return operations, nil
 }
 
 // resetOperations returns one reset of the timeout for each root; the tuple stays open.
@@ -147,17 +167,11 @@ func (t *Tuple) resetOperations() ([]*operation, error) {
 	if err := t.checkOpen("given more time"); err != nil {
 		return nil, err
 	}
-	return t.forRoots(operation{Op: opResetTimeout, Component: t.component}), nil
-}
-
-func (t *Tuple) forRoots(like operation) []*operation {
 	var operations []*operation
 	for _, root := range rootsOf(t.anchors) {
-		own := like
-		own.RootID = root
-		operations = append(operations, &own)
+		operations = append(operations, &operation{Op: opResetTimeout, RootID: root, Component: t.component})
 	}
-	return operations
+	return operations, nil
 }
 
 func (t *Tuple) checkOpen(use string) error {

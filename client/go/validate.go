@@ -68,6 +68,14 @@ func checkTraceparent(text string) error {
 	return nil
 }
 
+// checkEndOn refuses what is no end of a root; empty is none.
+func checkEndOn(endOn EndOn) error {
+	if endOn == "" || endOn == FirstFail || endOn == AllEnded {
+		return nil
+	}
+	return usageKind.newError("what ends a root must be FirstFail or AllEnded, not %s", shown(string(endOn)))
+}
+
 // checkTimeout refuses a timeout of a root beyond the contract.
 func checkTimeout(what string, timeout time.Duration) error {
 	if timeout < minTimeout || timeout > maxTimeout {

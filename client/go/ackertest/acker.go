@@ -58,6 +58,7 @@ type Acker struct {
 	messageTimeout  time.Duration
 	dedupes         bool
 	maxSpoutPending *int
+	endOn           acker.EndOn
 
 	mutex     sync.Mutex
 	now       time.Duration
@@ -88,10 +89,13 @@ func WithoutDedupe() Option { return func(a *Acker) { a.dedupes = false } }
 // WithMaxSpoutPending sets how many roots of a spout task may be pending; any number without it.
 func WithMaxSpoutPending(roots int) Option { return func(a *Acker) { a.maxSpoutPending = &roots } }
 
+// WithEndOn sets what ends a root whose emit does not say; acker.FirstFail without it.
+func WithEndOn(endOn acker.EndOn) Option { return func(a *Acker) { a.endOn = endOn } }
+
 // New makes an acker in memory.
 func New(options ...Option) *Acker {
 	a := &Acker{
-		topology: "default", messageTimeout: 30 * time.Second, dedupes: true,
+		topology: "default", messageTimeout: 30 * time.Second, dedupes: true, endOn: acker.FirstFail,
 		trees: make(map[string]*tree), finished: make(map[string]string),
 		mailboxes: make(map[string][]mail), answers: make(map[string]answered),
 	}
@@ -241,6 +245,7 @@ func (a *Acker) document() map[string]any {
 	return map[string]any{
 		"topology": a.topology, "idempotency_window_ms": idempotencyWindow.Milliseconds(), "dedupe_window_ms": window,
 		"message_timeout_ms": a.messageTimeout.Milliseconds(), "max_spout_pending": a.maxSpoutPending, "trace": 0,
+		"end_on": a.endOn,
 	}
 }
 
@@ -271,6 +276,8 @@ type completion struct {
 	CompleteLatencyMs int64   `json:"complete_latency_ms"`
 	AtMs              int64   `json:"at_ms"`
 	Traceparent       string  `json:"traceparent,omitempty"`
+	Failures          *int    `json:"failures,omitempty"`
+	Dropped           int     `json:"dropped,omitempty"`
 }
 
 func (a *Acker) read(spoutTask string, query url.Values) map[string]any {
@@ -324,12 +331,19 @@ func (a *Acker) end(root string, ended *tree, outcome string) {
 	}
 	a.finished[root] = outcome
 	a.position++
-	a.mailboxes[ended.spoutTask] = append(a.mailboxes[ended.spoutTask], mail{position: a.position, document: completion{
+	document := completion{
 		ID:     fmt.Sprintf("%x", sha256.Sum256([]byte(root+" "+outcome)))[:32],
-		RootID: root, Outcome: outcome, MessageID: ended.messageID, Reason: ended.reason, Component: ended.component,
+		RootID: root, Outcome: outcome, MessageID: ended.messageID,
 		CompleteLatencyMs: (a.now - ended.startedAt).Milliseconds(), AtMs: a.now.Milliseconds(),
-		Traceparent: ended.traceparent,
-	}})
+		Traceparent: ended.traceparent, Dropped: ended.dropped,
+	}
+	if outcome == string(acker.Failed) {
+		document.Reason, document.Component = ended.reason, ended.component
+	}
+	if ended.endOn == acker.AllEnded {
+		document.Failures = &ended.failures
+	}
+	a.mailboxes[ended.spoutTask] = append(a.mailboxes[ended.spoutTask], mail{position: a.position, document: document})
 }
 
 func written(document any) answered {

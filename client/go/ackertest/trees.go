@@ -18,26 +18,31 @@ type tree struct {
 	startedAt   time.Duration
 	deadline    time.Duration
 	timeout     time.Duration
+	endOn       acker.EndOn // empty while the root is early: it may be of either kind
 	failed      bool
-	reason      *string
+	reason      *string // of the first fail
 	component   *string
+	failures    int
+	dropped     int
 	edges       map[string]bool
 }
 
 // operation is one on a root, as the acker's JSON has it.
 type operation struct {
-	Op               string   `json:"op"`
-	RootID           string   `json:"root_id"`
-	SpoutTask        string   `json:"spout_task"`
-	EdgeID           string   `json:"edge_id"`
-	AckVal           string   `json:"ack_val"`
-	Edges            []string `json:"edges"`
-	Children         []string `json:"children"`
-	MessageID        *string  `json:"message_id"`
-	MessageTimeoutMs *int64   `json:"message_timeout_ms"`
-	Traceparent      string   `json:"traceparent"`
-	Reason           *string  `json:"reason"`
-	Component        *string  `json:"component"`
+	Op               string      `json:"op"`
+	RootID           string      `json:"root_id"`
+	SpoutTask        string      `json:"spout_task"`
+	EdgeID           string      `json:"edge_id"`
+	AckVal           string      `json:"ack_val"`
+	Edges            []string    `json:"edges"`
+	Children         []string    `json:"children"`
+	MessageID        *string     `json:"message_id"`
+	MessageTimeoutMs *int64      `json:"message_timeout_ms"`
+	Traceparent      string      `json:"traceparent"`
+	EndOn            acker.EndOn `json:"end_on"`
+	Reason           *string     `json:"reason"`
+	Component        *string     `json:"component"`
+	Dropped          bool        `json:"dropped"`
 }
 
 // apply applies the operations of a request: a batch, or one that is named by the address.
@@ -90,9 +95,11 @@ func (a *Acker) operate(given *operation) string {
 		}
 		a.begin(a.treeOf(given.RootID), given)
 	case "fail":
-		a.treeOf(given.RootID).fail(given)
+		if !a.fail(a.treeOf(given.RootID), given) {
+			return "duplicate"
+		}
 	default:
-		if !a.count(a.treeOf(given.RootID), given) {
+		if !a.ack(a.treeOf(given.RootID), given) {
 			return "duplicate"
 		}
 	}
@@ -116,7 +123,10 @@ func (a *Acker) begin(begun *tree, init *operation) {
 		return
 	}
 	begun.begun, begun.spoutTask, begun.messageID = true, init.SpoutTask, init.MessageID
-	begun.traceparent = init.Traceparent
+	begun.traceparent, begun.endOn = init.Traceparent, a.endOn
+	if init.EndOn != "" {
+		begun.endOn = init.EndOn
+	}
 	if init.MessageTimeoutMs != nil {
 		begun.timeout = time.Duration(*init.MessageTimeoutMs) * time.Millisecond
 	}
@@ -124,24 +134,42 @@ func (a *Acker) begin(begun *tree, init *operation) {
 	begun.fold(append([]string{init.AckVal}, init.Edges...)...)
 }
 
-func (t *tree) fail(given *operation) {
-	if !t.failed {
-		t.failed, t.reason, t.component = true, given.Reason, given.Component
+// ack counts an ack; false for an edge that ended before.
+func (a *Acker) ack(of *tree, given *operation) bool {
+	isNew := a.endEdge(of, given)
+	if isNew && given.Dropped {
+		of.dropped++
 	}
+	return isNew
 }
 
-// count counts an ack; false for an edge that was acked before.
-func (a *Acker) count(of *tree, ack *operation) bool {
-	if a.dedupes && ack.EdgeID != "" {
-		if of.edges[ack.EdgeID] {
+// fail fails a root, or ends an edge where all have to end; false for one that ended before.
+func (a *Acker) fail(of *tree, given *operation) bool {
+	isNew := of.endOn == acker.FirstFail || a.endEdge(of, given)
+	if !isNew && of.endOn == acker.AllEnded {
+		return false
+	}
+	if !of.failed {
+		of.failed, of.reason, of.component = true, given.Reason, given.Component
+	}
+	if isNew {
+		of.failures++
+	}
+	return true
+}
+
+// endEdge ends an edge; false for one that ended before.
+func (a *Acker) endEdge(of *tree, ended *operation) bool {
+	if a.dedupes && ended.EdgeID != "" {
+		if of.edges[ended.EdgeID] {
 			return false
 		}
-		of.edges[ack.EdgeID] = true
+		of.edges[ended.EdgeID] = true
 	}
-	if ack.AckVal != "" {
-		of.fold(ack.AckVal)
+	if ended.AckVal != "" {
+		of.fold(ended.AckVal)
 	} else {
-		of.fold(append([]string{ack.EdgeID}, ack.Children...)...)
+		of.fold(append([]string{ended.EdgeID}, ended.Children...)...)
 	}
 	return true
 }
@@ -162,16 +190,16 @@ func (t *tree) fold(ids ...string) {
 
 func (a *Acker) settle(root string) string {
 	found := a.trees[root]
-	outcome := ""
+	hasFailed := found.failed && found.endOn == acker.FirstFail
 	switch {
 	case !found.begun:
 		return "early"
-	case found.failed:
-		outcome = string(acker.Failed)
-	case found.ackVal == 0:
-		outcome = string(acker.Acked)
-	default:
+	case !hasFailed && found.ackVal != 0:
 		return "pending"
+	}
+	outcome := string(acker.Acked)
+	if hasFailed || found.failures > 0 {
+		outcome = string(acker.Failed)
 	}
 	a.end(root, found, outcome)
 	return outcome
