@@ -50,9 +50,8 @@ test-model: $(VENV)/.dev ## Hold the state machine in Lua to the one in Python, 
 test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)
 	$(PYTEST) $(PAGES) $(PLUGIN)
 
-test-clients: $(VENV)/.dev $(TYPESCRIPT)/node_modules/.package-lock.json ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
+test-clients: $(VENV)/.dev ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests/conformance $(if $(CLIENT),,tests/clients) --client $(or $(CLIENT),all)
-	cd $(TYPESCRIPT) && npm run --silent build && npm run --silent build:tests && npm test --silent
 	cd client/go && $(GO) test ./... && cd integration && $(GO) test ./...
 
 check-clients: $(TYPESCRIPT)/node_modules/.package-lock.json ## Lint, format and type check the clients of other languages

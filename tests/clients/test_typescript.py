@@ -18,6 +18,7 @@ from pika import BasicProperties
 
 from examples.support.broker import running_broker
 from examples.support.kafka import running_kafka
+from tests.conformance.programs import building
 from tests.support.broker import need_broker
 from tests.support.examples import run
 from tests.support.kafka import need_kafka
@@ -30,7 +31,7 @@ PAGES = (PACKAGE / "README.md", DOCS / "typescript.md")
 
 MARK = "<!-- tested by tests/clients/test_typescript.py -->"
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("package")]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("program")
     npm = needed("npm")
     [commands] = [fence.code for fence in fences(PAGES[0].read_text()) if fence.language == "sh"]
-    shell(f"{commands} --pack-destination {folder}", cwd=ROOT)
+    with building("typescript"):
+        shell(f"{commands} --pack-destination {folder}", cwd=ROOT)
     (folder / "package.json").write_text("{}")
     shell(f"{npm} install --offline ./acker-client-0.1.0.tgz", cwd=folder)
     return folder
@@ -54,7 +56,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shell(commands: str, *, cwd: Path) -> None:
     ran = subprocess.run(["bash", "-euc", commands], cwd=cwd, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -171,6 +173,12 @@ def consumed(address: str, topic: str, records: int) -> list[tuple[Any, bytes]]:
             found.append((record.headers(), record.value()))
     consumer.close()
     return found
+
+
+@pytest.mark.parametrize("scripts", ["npm run --silent check", "npm run --silent build:tests && npm test --silent"])
+def test_its_checks_and_tests_pass(scripts: str, program: Path) -> None:
+    with building("typescript"):
+        shell(scripts, cwd=PACKAGE)
 
 
 def test_its_version_is_that_of_the_other_distributions() -> None:

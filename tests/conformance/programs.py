@@ -158,10 +158,16 @@ def driver_of(language: Language, folder: Path) -> Iterator[Driver]:
 
 
 def _built(language: Language) -> list[str]:
-    """Build the driver of a language, while no other worker does."""
-    with (Path(tempfile.gettempdir()) / f"acker-conformance-{language.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with building(language.name):
         return language.build()
+
+
+@contextlib.contextmanager
+def building(language: str) -> Iterator[None]:
+    """Keep the folder of a client to this worker, while it is built there."""
+    with (Path(tempfile.gettempdir()) / f"acker-conformance-{language}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _python() -> list[str]:

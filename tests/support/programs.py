@@ -46,6 +46,12 @@ PROGRAMS = (
         tests=("tests/docs", "tests/integration/monitoring/test_page_doctor.py"),
     ),
     Program(
+        name="npm",
+        package="npm",
+        left_out="the client for TypeScript",
+        tests=("tests/clients", "tests/conformance/test_scenarios.py"),
+    ),
+    Program(
         name="mvn",
         package="maven",
         left_out="the programs for the JVM, and the brokers that Maven fetches",
