@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterable, Mapping
 from io import BytesIO
@@ -43,6 +44,13 @@ def codes(folder: Path) -> dict[str, Path]:
 def environment(root: Path) -> dict[str, str]:
     """Return the variables with which a Python imports the packages of a checkout, before those that are installed."""
     return {"PYTHONPATH": os.pathsep.join(str(root / part) for part in _PARTS)}
+
+
+def packed_version(root: Path) -> int:
+    """Ask the packages of a checkout which version of the packed form they read."""
+    script = "from acker_protocol.wire import packed; print(packed.VERSION)"
+    own = os.environ | environment(root)
+    return int(subprocess.run([sys.executable, "-c", script], env=own, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def turns(codes: Mapping[str, T], number: int) -> list[tuple[str, T]]:

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,9 @@ class Round:
         """Let roots end at an even pace; see when each ack was answered and when its webhook came."""
         trees = Trees(count)
         for columns in (trees.inits(), trees.acks()):
-            await self._send([packed_body(batch) for batch in batches(columns)])
+            await self._send(batches(columns))
         acks, before = trees.last_acks(), received.count()
-        pace = Pace(self._service.port)
+        pace = Pace(self._service)
         sent = await pace.send([acks.records[at : at + AT_ONCE] for at in range(0, count, AT_ONCE)])
         await received.has(before + count)
         came = received.first()
@@ -170,12 +170,11 @@ class Round:
         """Let roots end at once: they have no edges."""
         columns = Trees(count).inits()
         columns.records["ack_val"] = columns.records["outstanding"] = 0
-        bodies = [
-            packed_body(ColumnBatch(batch.records, EncodedStrings.of([spout_task]))) for batch in batches(columns)
-        ]
-        await self._send(bodies)
+        await self._send(ColumnBatch(batch.records, EncodedStrings.of([spout_task])) for batch in batches(columns))
 
-    async def _send(self, bodies: Sequence[bytes]) -> None:
+    async def _send(self, some: Iterable[ColumnBatch]) -> None:
+        version = self._service.packed_version
+        bodies = [packed_body(batch, version) for batch in some]
         requests = [load.post(f"{PATH}/batch?results=exceptions", body, CONTENT_TYPE) for body in bodies]
         await load.sent(self._service.port, requests, CONNECTIONS, DONE)
 
@@ -192,19 +191,19 @@ class Round:
 class Pace:
     """Sends last acks, so many at once, so many a second; in milliseconds ``answers`` and ``delays``."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, service: Served) -> None:
+        self._service = service
         self.answers: list[float] = []
         self.delays: list[float] = []
 
     async def send(self, parts: Sequence[Any]) -> dict[int, float]:
         """Send one part after the other, none before its time, and return when each root's ack was sent."""
         sent: dict[int, float] = {}
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._service.port)
         began = time.perf_counter()
         for number, records in enumerate(parts):
             await asyncio.sleep(max(0.0, began + number * AT_ONCE / A_SECOND - time.perf_counter()))
-            body = packed_body(ColumnBatch(records, EncodedStrings.of([])))
+            body = packed_body(ColumnBatch(records, EncodedStrings.of([])), self._service.packed_version)
             at = time.perf_counter()
             writer.write(load.post(f"{PATH}/batch?results=exceptions", body, CONTENT_TYPE))
             sent |= dict.fromkeys(records["root_id"].tolist(), at)

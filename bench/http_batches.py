@@ -7,12 +7,12 @@ to one shard, and thus to one core of Redis, however many there are.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from acker_protocol.wire.packed import CONTENT_TYPE
+from acker_protocol.wire.packed import CONTENT_TYPE, VERSION
 from acker_service.http.parameters import JSON
 from acker_service.operations.column_batch import ColumnBatch
 from acker_service.topologies.config import TopologyConfig
@@ -39,8 +39,7 @@ GOALS = {"packed": 1.4, "JSON": 2.3}
 
 Taken = dict[str, list[float]]
 Turns = list[tuple[str, tuple[Served, Member]]]
-Bodies = Callable[[ColumnBatch], bytes]
-FORMS: dict[str, tuple[Bodies, str]] = {"packed": (packed_body, CONTENT_TYPE), "JSON": (json_body, JSON)}
+FORMS = {"packed": CONTENT_TYPE, "JSON": JSON}
 
 
 def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
@@ -66,9 +65,9 @@ def make_topology(service: Served, configuration: Mapping[str, float | None]) ->
     httpx.put(service.url + PATH, json=configuration, trust_env=False).raise_for_status()
 
 
-def phases(trees: Trees, form: str) -> list[list[bytes]]:
+def phases(trees: Trees, form: str, version: int = VERSION) -> list[list[bytes]]:
     """Write the requests: those of one phase may be answered in any order."""
-    return [_requests(batches(columns), form) for columns in (trees.inits(), trees.acks(), trees.last_acks())]
+    return [_requests(batches(columns), form, version) for columns in (trees.inits(), trees.acks(), trees.last_acks())]
 
 
 def _ceilings(at: Direct, echo: Served, sizes: Sizes, taken: Taken) -> None:
@@ -93,14 +92,15 @@ def _round(turns: Turns, sizes: Sizes, taken: dict[str, Taken]) -> None:
     kinds = (("one root", _acks_of_one), ("many", _acks))
     for (of, make), (code, (service, store)) in itertools.product(kinds, turns):
         acks, before = make(service, sizes.mixed), store.cpu_s()
-        wall, _ = _send(service, [_requests(batches(acks), "packed")], DONE)
+        wall, _ = _send(service, [_requests(batches(acks), "packed", service.packed_version)], DONE)
         taken[code][f"acks of {of}/s"].append(len(acks) / wall)
         taken[code][f"acks of {of} Redis"].append((store.cpu_s() - before) / len(acks) * 1e6)
 
 
 def _updates(service: Served, store: Member, sizes: Sizes, form: str, idle: float, taken: Taken) -> None:
     """Update roots in one form, then in batches of inits and acks; ``idle`` is the share of the idle service."""
-    operations, requests, before = UPDATES * sizes.trees, phases(Trees(sizes.trees), form), store.cpu_s()
+    operations, requests = UPDATES * sizes.trees, phases(Trees(sizes.trees), form, service.packed_version)
+    before = store.cpu_s()
     sent = _timed(service, requests)
     taken[f"{form}/s"].append(operations / sent.wall_s)
     taken[f"{form} load"].append(sent.load_s / operations * 1e6)
@@ -129,13 +129,13 @@ def _timed(service: Served, requests: list[list[bytes]]) -> Sent:
 def _mixed(service: Served, operations: int, form: str) -> list[bytes]:
     """Emit half as many roots; write batches of which half are acks of these, half inits of others."""
     old = _pending(service, operations // 2)
-    return _requests(batches(mixed(Trees(operations // 2), old)), form)
+    return _requests(batches(mixed(Trees(operations // 2), old)), form, service.packed_version)
 
 
 def _rate(service: Served, form: str, size: int) -> float:
     """Return how many acks a second are answered in batches of a size, over all connections."""
     trees = _pending(service, min(SIZED * size, MOST_SIZED))
-    wall, _ = _send(service, [_requests(batches(trees.acks(), size), form)], DONE)
+    wall, _ = _send(service, [_requests(batches(trees.acks(), size), form, service.packed_version)], DONE)
     return len(trees.roots) / wall
 
 
@@ -147,19 +147,20 @@ def _acks(service: Served, count: int) -> ColumnBatch:
 def _acks_of_one(service: Served, count: int) -> ColumnBatch:
     """Emit a root; give so many acks of it, after which it is pending."""
     init, acks = one_root(count)
-    load.send(service.port, _requests([init], "packed"), connections=1, expected=DONE)
+    load.send(service.port, _requests([init], "packed", service.packed_version), connections=1, expected=DONE)
     return acks
 
 
 def _pending(service: Served, count: int) -> Trees:
     trees = Trees(count)
-    load.send(service.port, _requests(batches(trees.inits()), "packed"), connections=CONNECTIONS, expected=DONE)
+    inits = _requests(batches(trees.inits()), "packed", service.packed_version)
+    load.send(service.port, inits, connections=CONNECTIONS, expected=DONE)
     return trees
 
 
-def _requests(some: Iterable[ColumnBatch], form: str) -> list[bytes]:
-    write, content_type = FORMS[form]
-    return [load.post(f"{PATH}/batch?results=exceptions", write(batch), content_type) for batch in some]
+def _requests(some: Iterable[ColumnBatch], form: str, version: int) -> list[bytes]:
+    bodies = (packed_body(batch, version) if form == "packed" else json_body(batch) for batch in some)
+    return [load.post(f"{PATH}/batch?results=exceptions", body, FORMS[form]) for body in bodies]
 
 
 def _call(at: Direct, trees: Trees) -> direct.Taken:

@@ -6,10 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
+from acker_protocol.wire.packed import VERSION
 
 from bench import baseline
 from bench.servers import Member, one, until
@@ -24,10 +25,11 @@ IDLE_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A process that serves HTTP on this machine."""
+    """A process that serves HTTP on this machine, and the version of the packed form that it reads."""
 
     port: int
     pid: int
+    packed_version: int = VERSION
 
     @property
     def url(self) -> str:
@@ -77,7 +79,7 @@ def acker(folder: Path, store: str, *options: str, code: Path = baseline.ROOT) -
     """Run ``acker serve`` on a store until the block is left, with the present code or that of a checkout."""
     command = ("-m", "acker_service", "serve", "--redis-url", store, *options)
     with _running(folder / f"acker-{code.name}.log", *command, environment=baseline.environment(code)) as served:
-        yield served
+        yield replace(served, packed_version=baseline.packed_version(code))
 
 
 @contextlib.contextmanager

@@ -83,10 +83,10 @@ def batches(columns: ColumnBatch, size: int = BATCH) -> Iterator[ColumnBatch]:
         yield ColumnBatch(records, strings)
 
 
-def packed_body(columns: ColumnBatch) -> bytes:
-    """Write a batch in the packed form."""
+def packed_body(columns: ColumnBatch, version: int = packed.VERSION) -> bytes:
+    """Write a batch in a version of the packed form: what such trees have is the same in all of them."""
     raws = [string.encode() for string in columns.strings]
-    head = packed.HEADER.pack(packed.MAGIC, packed.VERSION, len(columns), len(raws))
+    head = packed.HEADER.pack(packed.MAGIC, version, len(columns), len(raws))
     lengths = np.array([len(raw) for raw in raws], ">u4").tobytes()
     return b"".join((head, columns.records.tobytes(), lengths, *raws))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from acker_protocol.wire import packed
 
 from bench import baseline, direct, goals, load, page, spark, table
 from bench.__main__ import GROUPS, Run, run
@@ -20,7 +21,7 @@ from bench.servers import one
 from bench.serving import nothing
 from bench.sizes import FULL, TINY
 from bench.table import Curve, Line, Result, Skipped
-from bench.trees import Trees
+from bench.trees import Trees, packed_body
 from docs.images import plots
 from tests.support.pages import DOCS
 
@@ -157,6 +158,23 @@ def test_the_code_of_an_earlier_commit_is_imported_before_the_present_one(tmp_pa
         own = os.environ | baseline.environment(root)
         out = subprocess.run([sys.executable, "-c", script], env=own, capture_output=True, text=True, check=True).stdout
         assert all(path.startswith(f"{root}/") for path in out.split())
+
+
+def test_each_code_says_which_version_of_the_packed_form_it_reads(tmp_path: Path) -> None:
+    codes = baseline.codes(tmp_path)
+    if baseline.NAME not in codes:
+        pytest.skip(baseline.MISSING)
+    versions = {name: baseline.packed_version(root) for name, root in codes.items()}
+    assert versions == {"": packed.VERSION, baseline.NAME: 1}
+
+
+def test_a_batch_is_written_in_the_version_that_is_asked_for() -> None:
+    inits = Trees(1).inits()
+    written = {version: packed_body(inits, version) for version in (1, packed.VERSION)}
+    assert [packed.HEADER.unpack_from(body)[:2] for body in written.values()] == [
+        (packed.MAGIC, 1), (packed.MAGIC, packed.VERSION),
+    ]  # fmt: skip
+    assert len({body[packed.HEADER.size :] for body in written.values()}) == 1
 
 
 def test_where_the_clone_lacks_the_earlier_commit_there_is_only_the_present_code(
