@@ -7,7 +7,8 @@ from typing import Any
 from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_service.app import make_app
 from acker_service.components import Components
-from acker_service.http.operations import ALL, EXCEPTIONS, ROUTES, OperationRoute
+from acker_service.http.answers import ALL, EXCEPTIONS
+from acker_service.http.operations import ROUTES, OperationRoute
 from acker_service.settings import Settings
 
 

@@ -12,9 +12,10 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from acker_service.http import problems
+from acker_service.http.answers import Answer, answer_error
 from acker_service.http.http_metrics import OTHER, count_answer
 from acker_service.http.load_shedding import FLOW, BoundedBody, Load
-from acker_service.http.operations import Address, Answer, Operations, answer_error
+from acker_service.http.operations import Address, Operations
 from acker_service.http.parameters import check_size, first_of_each, read_body
 from acker_service.metrics.instruments import IN_FLIGHT
 

@@ -10,33 +10,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-import msgspec
-from acker_protocol.errors import (
-    Conflict,
-    InvalidRequest,
-    MailboxFull,
-    MaxSpoutPending,
-    MethodNotAllowed,
-    ServiceError,
-    StoreFull,
-)
-from acker_protocol.ids import format_id
-from acker_protocol.operations import REFUSED, Ack, Init, Operation, OperationState
-from acker_protocol.routes import IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED
+from acker_protocol.errors import InvalidRequest, MethodNotAllowed, ServiceError
+from acker_protocol.operations import Init
+from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_protocol.wire.fields import idempotency_key
 from acker_protocol.wire.operations import VERBS
 from starlette.datastructures import State
-from starlette.responses import Response
 
-from acker_service.http import problems
+from acker_service.http.answers import ALL, EXCEPTIONS, Answer, answer_batch, answer_single
 from acker_service.http.auth import key_of
 from acker_service.http.keys import Key, Scope, authorize
 from acker_service.http.parameters import JSON, NAME, check_content_type, check_length, check_query
 from acker_service.operations import decoding
 from acker_service.operations.applier import Applier
-from acker_service.operations.batch import STATES, SingleOperation
-from acker_service.operations.request import ApplyRequest, Reply
-from acker_service.redis.codec import REFUSED_CODES, RESULTS, CodeResult
+from acker_service.operations.batch import SingleOperation
+from acker_service.operations.request import ApplyRequest
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Topology
 
@@ -53,44 +41,8 @@ _LENGTH_DIGITS = 10
 
 Headers = Mapping[bytes, bytes]
 
-ALL, EXCEPTIONS = "all", "exceptions"
 _SHOWN = {b"results=all": ALL, b"results=exceptions": EXCEPTIONS}
 """What a batch's answer shows, by the query strings that clients send."""
-
-_REFUSALS: dict[OperationState, tuple[type[ServiceError], str]] = {
-    OperationState.CONFLICT: (Conflict, "the root is held by another spout task or another message id"),
-    OperationState.MAX_SPOUT_PENDING: (MaxSpoutPending, "the spout task has as many pending roots as it may"),
-    OperationState.MAILBOX_FULL: (MailboxFull, "the spout task's mailbox is full; read and release its completions"),
-    OperationState.STORE_FULL: (
-        StoreFull,
-        "the store has no memory left for new roots, or what the topology has remembered takes as much as it may",
-    ),
-}
-_EARLY_REFUSED = (
-    "the store has no memory left for new roots, or those without their init are as many or take as much as they may, "
-    "or so does what the topology has remembered of edges and requests"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A whole answer. ``headers`` are lower case and hold all but those that every answer has.
-
-    ``problem`` is the code of the problem document, where the body is one.
-    """
-
-    status: int
-    headers: Sequence[tuple[bytes, bytes]]
-    body: bytes
-    problem: str | None = None
-
-    @classmethod
-    def of(cls, response: Response) -> "Answer":
-        """Return what a response sends."""
-        problem = response.code if isinstance(response, problems.ProblemResponse) else None
-        return cls(
-            status=response.status_code, headers=response.raw_headers, body=bytes(response.body), problem=problem
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,12 +181,7 @@ class Operations:
         topology = self._registry.cached(request.address.topology) or await self._read_topology(request, whole)
         if isinstance(operation, Init):
             _check_timeouts(topology, whole)
-        reply = await self._applier.apply(topology, whole)
-        shown = _SINGLE.get((reply.codes, reply.replayed))
-        if shown is None:
-            return _answer_single(operation, reply)
-        body = b"%b%016x%b" % (shown.before, operation.root_id, shown.after)
-        return Answer(status=200, headers=shown.headers, body=body)
+        return answer_single(operation, await self._applier.apply(topology, whole))
 
     async def _answer_batch(self, request: Admitted, body: bytes) -> Answer:
         """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
@@ -248,8 +195,7 @@ class Operations:
         whole = ApplyRequest(endpoint=BATCH, operations=operations, key=_read_key(request.repeat_key))
         topology = self._registry.cached(request.address.topology) or await self._read_topology(request, whole)
         _check_timeouts(topology, whole)
-        reply = await self._applier.apply(topology, whole)
-        return _answer_json(_show_results(reply, request.shown), replayed=reply.replayed)
+        return answer_batch(await self._applier.apply(topology, whole), request.shown)
 
     async def _read_topology(self, request: Admitted, whole: ApplyRequest) -> Topology:
         """Read a topology that is not in the cache. Raises `UnknownTopology`, `StoreUnavailable`."""
@@ -258,14 +204,6 @@ class Operations:
         except ServiceError as error:
             error.retryable = error.retryable and whole.is_repeatable
             raise
-
-
-def answer_error(error: ServiceError) -> Answer:
-    """Return the answer that says what is wrong with a request."""
-    response = problems.respond(error)
-    if isinstance(error, MethodNotAllowed):
-        response.headers["Allow"] = "POST"
-    return Answer.of(response)
 
 
 def _find_key(keys: Sequence[Key] | None, headers: Headers) -> Key:
@@ -298,61 +236,6 @@ def _check_timeouts(topology: Topology, whole: ApplyRequest) -> None:
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
 
 
-def _answer_single(operation: Operation, reply: Reply) -> Answer:
-    """Answer a single operation: with its state, or with a problem if it was refused."""
-    result = reply.results[0]
-    if result.state not in REFUSED:
-        return _answer_json(show_result(operation.root_id, result), replayed=reply.replayed)
-    kind, detail = _REFUSALS[result.state]
-    if result.state is OperationState.STORE_FULL and not isinstance(operation, Init):
-        detail = _EARLY_REFUSED
-    response = problems.respond(kind(detail, root_id=format_id(operation.root_id)))
-    if reply.replayed:
-        response.headers[IDEMPOTENCY_REPLAYED] = "true"
-    return Answer.of(response)
-
-
-def _answer_json(document: dict[str, Any], *, replayed: bool) -> Answer:
-    response = Response(msgspec.json.encode(document), media_type=JSON)
-    if replayed:
-        response.headers[IDEMPOTENCY_REPLAYED] = "true"
-    return Answer.of(response)
-
-
-def _show_results(reply: Reply, shown: str) -> dict[str, Any]:
-    refused = reply.refused
-    document: dict[str, Any] = {"accepted": len(reply.codes) - len(refused)}
-    if shown == EXCEPTIONS:
-        return document | {"exceptions": [{"index": index, "state": state.value} for index, state in refused]}
-    return document | {"results": [STATES[code] for code in reply.codes]}
-
-
-def show_result(root_id: int, result: CodeResult) -> dict[str, Any]:
-    """Return the document of the result of one operation."""
-    state = {"root_id": format_id(root_id), "state": result.state.value}
-    return state if result.outcome is None else state | {"outcome": result.outcome.value}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Single:
-    """The answer of a result that is no refusal: its headers, and its body before and after the root id."""
-
-    headers: Sequence[tuple[bytes, bytes]]
-    before: bytes
-    after: bytes
-
-
-def _write_singles() -> dict[tuple[str, bool], _Single]:
-    """Write the answers of all results that are no refusals, by their code and whether the request is a repeat."""
-    written, zeros = dict[tuple[str, bool], _Single](), Ack(root_id=0, ack_val=0)
-    for code in RESULTS.keys() - REFUSED_CODES:
-        for replayed in (False, True):
-            answer = _answer_single(zeros, Reply(codes=code, replayed=replayed))
-            before, after = answer.body.split(format_id(0).encode())
-            written[code, replayed] = _Single(headers=answer.headers, before=before, after=after)
-    return written
-
-
 def _route(verb: str) -> OperationRoute:
     return OperationRoute(
         verb=verb,
@@ -364,4 +247,3 @@ def _route(verb: str) -> OperationRoute:
 
 
 ROUTES = {verb: _route(verb) for verb in (*VERBS, BATCH)}
-_SINGLE = _write_singles()

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from acker_service.http.answers import Answer
 from acker_service.http.exchange import CYCLE, whole_body, write_answer
-from acker_service.http.operations import Answer
 
 from tests.support.connections import Held
 

@@ -10,12 +10,12 @@ from acker_protocol.wire.fields import MESSAGE_ID_BYTES, reason, root_ids
 from acker_protocol.wire.operations import check
 from fastapi import APIRouter, Query, Request
 
+from acker_service.http.answers import show_result
 from acker_service.http.audit_notes import note
 from acker_service.http.auth import needs
 from acker_service.http.documents import read_json, read_json_if_any
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.operations import show_result
 from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.functions.failures import FailureRecord
