@@ -23,7 +23,7 @@ from acker_service.http.connection import Connection, limited
 from acker_service.http.keys import KeysFile
 from acker_service.http.load_shedding import LoadLimits
 from acker_service.http.tls import encrypted
-from acker_service.metrics.instruments import HttpMetrics
+from acker_service.metrics.instruments import FileMetrics, HttpMetrics
 from acker_service.monitoring.metrics_text import Gather
 from acker_service.settings import Role, Settings, setting
 from acker_service.signals import GRACE_S, cancel_start_on_signals, handled, stop_line
@@ -134,8 +134,8 @@ async def opened(
         app = make_app(parts, settings, stopping, gather, shown)
         gc.freeze()  # what the start has made lives as long as the process: the garbage collector need not visit it
         async with (
-            _watch_keys(app, parts.metrics.http),
-            _watch_certificate(settings, parts.metrics.http) as certificate,
+            _watch_keys(app, parts.metrics.files),
+            _watch_certificate(settings, parts.metrics.files) as certificate,
         ):
             yield _uvicorn_config(app, settings, parts.metrics.http, stopping, certificate)
     finally:
@@ -144,7 +144,7 @@ async def opened(
 
 
 @contextlib.asynccontextmanager
-async def _watch_keys(app: FastAPI, metrics: HttpMetrics) -> AsyncIterator[None]:
+async def _watch_keys(app: FastAPI, metrics: FileMetrics) -> AsyncIterator[None]:
     """Install the keys again whenever their file changes."""
     file: KeysFile | None = app.state.keys_file
     if file is None:
@@ -156,7 +156,7 @@ async def _watch_keys(app: FastAPI, metrics: HttpMetrics) -> AsyncIterator[None]
 
 
 @contextlib.asynccontextmanager
-async def _watch_certificate(settings: Settings, metrics: HttpMetrics) -> AsyncIterator[Certificate | None]:
+async def _watch_certificate(settings: Settings, metrics: FileMetrics) -> AsyncIterator[Certificate | None]:
     """Read the certificate, and again whenever its files change, and yield None without TLS."""
     if settings.tls_cert is None or settings.tls_key is None:
         yield None

@@ -1,4 +1,4 @@
-"""Defines the metrics that this process counts: HTTP, operations, calls to Redis, periodic tasks, deliveries."""
+"""Defines the metrics that this process counts: HTTP, files, operations, calls to Redis, periodic tasks, deliveries."""
 
 import contextlib
 import time
@@ -118,19 +118,6 @@ class HttpMetrics:
             "Limits: of this process, of a topology (mailbox: of each spout task), and of the store's memory.",
             "limit",
         )
-        self.keys_file_valid = define.gauge(
-            "acker_keys_file_valid", "1, or 0 while the keys file cannot be read and the keys read before stay valid."
-        )
-        self.keys_file_valid.set(1)
-        self.certificate_valid = define.gauge(
-            "acker_certificate_valid",
-            "1, or 0 while the TLS certificate or key cannot be used and the certificate read before is shown.",
-        )
-        self.certificate_valid.set(1)
-        self.certificate_expires = define.gauge(
-            "acker_certificate_expiration_timestamp_seconds",
-            "When the TLS certificate expires that new connections are shown, in Unix time; 0 without TLS.",
-        )
         self.overloaded = define.counters(
             "acker_overloaded",
             "Requests and connections refused over a limit, by the limit.",
@@ -174,6 +161,26 @@ def _value(gauge: Gauge) -> int:
     [metric] = gauge.collect()
     [sample] = metric.samples
     return int(sample.value)
+
+
+class FileMetrics:
+    """Shows whether the files that are read again whenever they change can be used."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        define = _Definitions(registry)
+        self.keys_file_valid = define.gauge(
+            "acker_keys_file_valid", "1, or 0 while the keys file cannot be read and the keys read before stay valid."
+        )
+        self.keys_file_valid.set(1)
+        self.certificate_valid = define.gauge(
+            "acker_certificate_valid",
+            "1, or 0 while the TLS certificate or key cannot be used and the certificate read before is shown.",
+        )
+        self.certificate_valid.set(1)
+        self.certificate_expires = define.gauge(
+            "acker_certificate_expiration_timestamp_seconds",
+            "When the TLS certificate expires that new connections are shown, in Unix time; 0 without TLS.",
+        )
 
 
 class OperationMetrics:

@@ -17,6 +17,7 @@ from acker_service.metrics.instruments import (
     STORE_BYTES,
     AuditMetrics,
     DeliveryMetrics,
+    FileMetrics,
     HttpMetrics,
     OperationMetrics,
     PeriodicMetrics,
@@ -62,6 +63,7 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self.http = HttpMetrics(self._registry)
+        self.files = FileMetrics(self._registry)
         self.operations = OperationMetrics(self._registry)
         self.audit = AuditMetrics(self._registry)
         self.redis = RedisMetrics(self._registry)

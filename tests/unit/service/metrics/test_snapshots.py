@@ -72,7 +72,7 @@ def test_limits_of_processes_are_added_and_those_of_a_topology_are_not() -> None
 def test_one_process_whose_files_are_invalid_is_enough_to_show_it(name: str) -> None:
     assert merged(ONE.snapshot(), OTHER.snapshot()).value(f"acker_{name}") == 1
     invalid = Metrics()
-    getattr(invalid.http, name).set(0)
+    getattr(invalid.files, name).set(0)
     assert merged(ONE.snapshot(), invalid.snapshot()).value(f"acker_{name}") == 0
 
 
