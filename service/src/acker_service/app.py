@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
+from starlette.datastructures import State
 
 from acker_service import VERSION
 from acker_service.components import Components
@@ -76,14 +77,7 @@ def make_app(
     head.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
     if settings.role is not Role.WORKER:
-        operations = Operations(
-            registry=parts.registry,
-            applier=parts.applier,
-            state=app.state,
-            max_body_bytes=settings.max_body_bytes,
-            max_batch=settings.max_batch,
-        )
-        app.exchanges = Exchanges(operations, load)
+        app.exchanges = Exchanges(_operations(parts, settings, app.state), load)
     parts.metrics.set_version(VERSION)
     return app
 
@@ -110,6 +104,16 @@ def load_limits(settings: Settings) -> LoadLimits:
     )
 
 
+def _operations(parts: Components, settings: Settings, state: State) -> Operations:
+    return Operations(
+        registry=parts.registry,
+        applier=parts.applier,
+        state=state,
+        max_body_bytes=settings.max_body_bytes,
+        max_batch=settings.max_batch,
+    )
+
+
 def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.Event) -> list[APIRouter]:
     """Build the routers of the contract, most frequently used first, as they are matched in this order.
 
@@ -117,7 +121,22 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
     """
     if settings.role is Role.WORKER:
         return []
-    max_document_bytes = min(settings.max_body_bytes, MAX_DOCUMENT_BYTES)
+    return [
+        *_topology_routers(parts, settings),
+        *_root_routers(parts, settings, stopping),
+        *_completion_routers(parts, settings, stopping),
+        audit.make_router(parts.audit),
+        events.make_router(
+            monitor=parts.monitor,
+            metrics=parts.metrics.http,
+            stopping=stopping,
+            max_streams=load_limits(settings).max_event_streams,
+        ),
+    ]
+
+
+def _topology_routers(parts: Components, settings: Settings) -> list[APIRouter]:
+    """Build the routers of the topologies, of their spout tasks and of the callbacks of these."""
     tester = WebhookTester(parts.registry, parts.spouts, partial(webhook_client, settings))
     return [
         topologies.make_router(
@@ -126,7 +145,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             history=parts.history,
             deleter=parts.topology_deleter,
             trail=parts.audit,
-            max_body_bytes=max_document_bytes,
+            max_body_bytes=_max_document_bytes(settings),
             buckets=settings.buckets,
         ),
         spouts.make_router(
@@ -137,11 +156,17 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             callbacks=parts.callbacks,
             deleter=parts.spout_deleter,
             trail=parts.audit,
-            max_body_bytes=max_document_bytes,
+            max_body_bytes=_max_document_bytes(settings),
             pubsub_allowed=settings.publishes,
             host_denial=egress_policy(settings).literal_denial,
         ),
         callbacks.make_router(callbacks=parts.callbacks, trail=parts.audit, test_webhook=tester.test),
+    ]
+
+
+def _root_routers(parts: Components, settings: Settings, stopping: asyncio.Event) -> list[APIRouter]:
+    """Build the routers of the roots, and of those that failed."""
+    return [
         roots.make_router(
             registry=parts.registry,
             roots=parts.roots,
@@ -151,9 +176,15 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             notifier=parts.root_notifier,
             trail=parts.audit,
             stopping=stopping,
-            max_body_bytes=max_document_bytes,
+            max_body_bytes=_max_document_bytes(settings),
         ),
         failures.make_router(registry=parts.registry, failures=parts.failures),
+    ]
+
+
+def _completion_routers(parts: Components, settings: Settings, stopping: asyncio.Event) -> list[APIRouter]:
+    """Build the routers of the completions and of the dead letters."""
+    return [
         completions.make_router(
             registry=parts.registry,
             spouts=parts.spouts,
@@ -162,23 +193,21 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
             metrics=parts.metrics.http,
             trail=parts.audit,
             stopping=stopping,
-            max_body_bytes=max_document_bytes,
+            max_body_bytes=_max_document_bytes(settings),
         ),
         completions.make_dead_letter_router(
             registry=parts.registry,
             spouts=parts.spouts,
             dead_letters=parts.dead_letters,
             trail=parts.audit,
-            max_body_bytes=max_document_bytes,
-        ),
-        audit.make_router(parts.audit),
-        events.make_router(
-            monitor=parts.monitor,
-            metrics=parts.metrics.http,
-            stopping=stopping,
-            max_streams=load_limits(settings).max_event_streams,
+            max_body_bytes=_max_document_bytes(settings),
         ),
     ]
+
+
+def _max_document_bytes(settings: Settings) -> int:
+    """Return the size of the largest body of a request that is no operation."""
+    return min(settings.max_body_bytes, MAX_DOCUMENT_BYTES)
 
 
 def _monitoring_routers(

@@ -180,6 +180,17 @@ def make_dead_letter_router(
 ) -> APIRouter:
     """Build the routes of the dead letters."""
     router = Router(prefix="/v1/topologies/{topology}/spouts/{spout_task}/dead-letters", tags=["completions"])
+    _add_dead_letters(router, registry=registry, spouts=spouts, dead_letters=dead_letters)
+    _add_dead_letter_acts(
+        router, registry=registry, spouts=spouts, dead_letters=dead_letters, trail=trail, max_body_bytes=max_body_bytes
+    )
+    return router
+
+
+def _add_dead_letters(
+    router: APIRouter, *, registry: TopologyRegistry, spouts: SpoutRegistry, dead_letters: DeadLetters
+) -> None:
+    """Add the route that lists dead letters."""
 
     @router.get("", dependencies=[needs("spout")])
     async def list_dead_letters(
@@ -205,6 +216,18 @@ def make_dead_letter_router(
         page = await registry.with_current(topology, work)
         documents = [_show_dead_letter(letter, page.cursor.incarnation) for letter in page.letters]
         return {"dead_letters": documents, "cursor": page.cursor.encode()}
+
+
+def _add_dead_letter_acts(
+    router: APIRouter,
+    *,
+    registry: TopologyRegistry,
+    spouts: SpoutRegistry,
+    dead_letters: DeadLetters,
+    trail: AuditTrail,
+    max_body_bytes: int,
+) -> None:
+    """Add the routes that replay dead letters and throw them away."""
 
     @router.post("/replay", dependencies=[needs("spout")])
     async def replay_dead_letters(topology: TopologyName, spout_task: SpoutTask, request: Request) -> dict[str, int]:
@@ -233,8 +256,6 @@ def make_dead_letter_router(
             act = Act.DEAD_LETTERS_DISCARDED
             await note(trail, request, act, topology=topology, spout_task=spout_task, count=count)
         return {"discarded": count}
-
-    return router
 
 
 async def _read_filter(request: Request, *, max_bytes: int) -> DeadLetterFilter:

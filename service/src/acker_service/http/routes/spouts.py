@@ -53,6 +53,40 @@ def make_router(
     """Build the routes of the spout tasks; ``pubsub_allowed`` is whether a subscriber can reach this store."""
     as_callback = partial(_callback, pubsub_allowed=pubsub_allowed, host_denial=host_denial)
     router = Router(prefix="/v1/topologies/{topology}/spouts", tags=["spout tasks"])
+    _add_reading(router, registry=registry, spouts=spouts, stats=stats, status_reader=status_reader)
+
+    @router.put("/{spout_task}", dependencies=[needs("spout")])
+    async def put_spout(
+        topology: TopologyName, spout_task: SpoutTask, request: Request, response: Response
+    ) -> dict[str, Any]:
+        """Make a spout task (201), or change it (200): fields left out keep their value."""
+        document = await read_json_if_any(request, max_bytes=max_body_bytes)
+        values = check(document, {"callback": as_callback, "ephemeral": boolean})
+        ephemeral = values.get("ephemeral", False if "ephemeral" in document else None)
+        spout, is_new = await spouts.create_or_update(await registry.get(topology), spout_task, ephemeral=ephemeral)
+        response.status_code = 201 if is_new else 200
+        secret = None
+        if "callback" in document:
+            before, spout, secret = await _set_callback(callbacks, topology, spout_task, values.get("callback"))
+            if spout.callback != before.callback:
+                await note(trail, request, Act.CALLBACK_CHANGED, topology=topology, spout_task=spout_task)
+        found = await registry.get(topology)
+        [status] = await status_reader.read(found, [spout])
+        return _show(spout, status, await stats.read(found), secret)
+
+    _add_deletion(router, registry, deleter, trail)
+    return router
+
+
+def _add_reading(
+    router: APIRouter,
+    *,
+    registry: TopologyRegistry,
+    spouts: SpoutRegistry,
+    stats: StatsReader,
+    status_reader: SpoutStatusReader,
+) -> None:
+    """Add the routes that list the spout tasks and read one."""
 
     @router.get("", dependencies=[needs("spout")])
     async def list_spouts(topology: TopologyName, request: Request) -> dict[str, Any]:
@@ -80,28 +114,6 @@ def make_router(
             return _show(spout, status, await stats.read(found))
 
         return await registry.with_current(topology, show)
-
-    @router.put("/{spout_task}", dependencies=[needs("spout")])
-    async def put_spout(
-        topology: TopologyName, spout_task: SpoutTask, request: Request, response: Response
-    ) -> dict[str, Any]:
-        """Make a spout task (201), or change it (200): fields left out keep their value."""
-        document = await read_json_if_any(request, max_bytes=max_body_bytes)
-        values = check(document, {"callback": as_callback, "ephemeral": boolean})
-        ephemeral = values.get("ephemeral", False if "ephemeral" in document else None)
-        spout, is_new = await spouts.create_or_update(await registry.get(topology), spout_task, ephemeral=ephemeral)
-        response.status_code = 201 if is_new else 200
-        secret = None
-        if "callback" in document:
-            before, spout, secret = await _set_callback(callbacks, topology, spout_task, values.get("callback"))
-            if spout.callback != before.callback:
-                await note(trail, request, Act.CALLBACK_CHANGED, topology=topology, spout_task=spout_task)
-        found = await registry.get(topology)
-        [status] = await status_reader.read(found, [spout])
-        return _show(spout, status, await stats.read(found), secret)
-
-    _add_deletion(router, registry, deleter, trail)
-    return router
 
 
 def _add_deletion(router: APIRouter, registry: TopologyRegistry, deleter: SpoutDeleter, trail: AuditTrail) -> None:

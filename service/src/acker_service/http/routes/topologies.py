@@ -35,6 +35,27 @@ def make_router(
 ) -> APIRouter:
     """Build the routes of the topologies; a new topology gets ``buckets`` small hashes for each shard."""
     router = Router(prefix="/v1/topologies", tags=["topologies"])
+    _add_reading(router, registry=registry, stats=stats)
+    _add_history(router, registry=registry, history=history)
+
+    @router.put("/{topology}", dependencies=[needs("admin")])
+    async def put_topology(topology: TopologyName, request: Request, response: Response) -> dict[str, Any]:
+        """Make a topology (201), or change it (200): fields left out keep their value, null is the default."""
+        document = await read_json_if_any(request, max_bytes=max_body_bytes)
+
+        def change(present: TopologyConfig | None) -> TopologyConfig:
+            response.status_code = 200 if present else 201
+            return merge(present, document, buckets=buckets)
+
+        changed = await registry.create_or_update(topology, change)
+        return show_topology(changed, await stats.read(changed))
+
+    _add_deletion(router, deleter, trail)
+    return router
+
+
+def _add_reading(router: APIRouter, *, registry: TopologyRegistry, stats: StatsReader) -> None:
+    """Add the routes that list the topologies and read one."""
 
     async def show(topology: Topology) -> dict[str, Any]:
         return show_topology(topology, await stats.read(topology))
@@ -56,6 +77,10 @@ def make_router(
         end_head(request)
         return await show(found)
 
+
+def _add_history(router: APIRouter, *, registry: TopologyRegistry, history: HistoryReader) -> None:
+    """Add the route of what happened in a topology."""
+
     @router.get("/{topology}/history", dependencies=[needs("ack")])
     async def show_history(topology: TopologyName, request: Request, window: WindowName = "10m") -> dict[str, Any]:
         """Show what happened in a topology, as points of one length, the oldest first."""
@@ -68,20 +93,6 @@ def make_router(
             "step_ms": found.step_ms,
             "points": [point.document() for point in found.points],
         }
-
-    @router.put("/{topology}", dependencies=[needs("admin")])
-    async def put_topology(topology: TopologyName, request: Request, response: Response) -> dict[str, Any]:
-        """Make a topology (201), or change it (200): fields left out keep their value, null is the default."""
-        document = await read_json_if_any(request, max_bytes=max_body_bytes)
-
-        def change(present: TopologyConfig | None) -> TopologyConfig:
-            response.status_code = 200 if present else 201
-            return merge(present, document, buckets=buckets)
-
-        return await show(await registry.create_or_update(topology, change))
-
-    _add_deletion(router, deleter, trail)
-    return router
 
 
 def _add_deletion(router: APIRouter, deleter: TopologyDeleter, trail: AuditTrail) -> None:
