@@ -59,12 +59,13 @@ from acker_client.sync.spout import Replay, Spout
 from acker_client.tuple import AsyncTuple, Tuple
 
 if TYPE_CHECKING:
-    from acker_client.admin import RootInfo, Topology
     from acker_client.asyncio.client import AsyncAcker
     from acker_client.asyncio.spout import AsyncReplay, AsyncSpout
     from acker_client.failures import Failure
+    from acker_client.roots import RootInfo
     from acker_client.spout_tasks import Callback, SpoutTaskInfo, WebhookTest
     from acker_client.sync.client import Acker
+    from acker_client.topologies import Topology
     from acker_client.webhook import webhook_app
 
     __version__: str
@@ -151,9 +152,9 @@ _LAZY = {
     "AsyncSpout": "asyncio.spout",
     "Callback": "spout_tasks",
     "Failure": "failures",
-    "RootInfo": "admin",
+    "RootInfo": "roots",
     "SpoutTaskInfo": "spout_tasks",
-    "Topology": "admin",
+    "Topology": "topologies",
     "WebhookTest": "spout_tasks",
     "webhook_app": "webhook",
 }

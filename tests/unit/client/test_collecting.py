@@ -6,9 +6,10 @@ import pytest
 from acker_client import Acker, AsyncAcker, DuplicateKey, TupleClosed
 from acker_client._core.collection import Collection
 from acker_client._core.keep_alive import reset_interval
-from acker_client.admin import RootInfo, Topology
 from acker_client.propagate import inject
+from acker_client.roots import RootInfo
 from acker_client.testing import MemoryAcker
+from acker_client.topologies import Topology
 from acker_protocol.operations import Init
 
 

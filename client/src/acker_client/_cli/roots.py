@@ -17,9 +17,9 @@ from acker_client._cli.parsing import Parser, print_line, usage_error
 from acker_client._cli.root_ids import root_of_header
 from acker_client._cli.service import Service
 from acker_client._cli.session import add_address, address_of, count, name
-from acker_client.admin import RootInfo
 from acker_client.errors import AckerError, NotFound, UsageError
 from acker_client.integrations.process import ANCHORS_VARIABLE
+from acker_client.roots import RootInfo
 from acker_client.sync.client import Acker
 
 COMPONENT = "acker-ack"

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from acker_client.admin import RootInfo, Topology
+    from acker_client.roots import RootInfo
+    from acker_client.topologies import Topology
 
 RESETS_PER_TIMEOUT = 3
 MIN_INTERVAL_S = 1.0

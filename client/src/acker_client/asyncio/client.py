@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from acker_client._core.effects import Flow
     from acker_client._core.submitter import OnDrop
     from acker_client._http_library import AsyncTransport
-    from acker_client.admin import AsyncRoots, AsyncTopologies
     from acker_client.config import Clock, OnError, OnFull
     from acker_client.failures import AsyncFailures
     from acker_client.root import EndOnName
+    from acker_client.roots import AsyncRoots
     from acker_client.spout_tasks import AsyncSpoutTasks
+    from acker_client.topologies import AsyncTopologies
 
 
 class AsyncAcker(BaseClient):
@@ -103,14 +104,14 @@ class AsyncAcker(BaseClient):
     @cached_property
     def topologies(self) -> "AsyncTopologies":
         """The topologies of the service: create, get, update, delete."""
-        from acker_client.admin import AsyncTopologies  # noqa: PLC0415 - few programs need it
+        from acker_client.topologies import AsyncTopologies  # noqa: PLC0415 - few programs need it
 
         return AsyncTopologies(self._session, self._driver.run)
 
     @cached_property
     def roots(self) -> "AsyncRoots":
         """The roots of the topology: get, fail."""
-        from acker_client.admin import AsyncRoots  # noqa: PLC0415 - few programs need it
+        from acker_client.roots import AsyncRoots  # noqa: PLC0415 - few programs need it
 
         return AsyncRoots(self._session, self._driver.run)
 

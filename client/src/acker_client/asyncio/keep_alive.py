@@ -11,7 +11,8 @@ from acker_client._core.keep_alive import MIN_INTERVAL_S, reset_interval
 from acker_client.errors import AckerError, NotFound, TupleClosed
 
 if TYPE_CHECKING:
-    from acker_client.admin import AsyncRoots, AsyncTopologies
+    from acker_client.roots import AsyncRoots
+    from acker_client.topologies import AsyncTopologies
     from acker_client.tuple import AsyncTuple
 
 _log = logging.getLogger("acker_client")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from acker_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from acker_client.admin import Topology
+    from acker_client.topologies import Topology
 
 
 def check_dedupe_window(topology: "Topology", *, redelivery_s: float, flush_before_ack: bool) -> None:

@@ -25,8 +25,8 @@ from acker_client.integrations._timeout_keeper import TimeoutKeeper
 if TYPE_CHECKING:
     from acker_protocol.anchors import Anchor
 
-    from acker_client.admin import Topology
     from acker_client.sync.client import Acker
+    from acker_client.topologies import Topology
     from acker_client.tuple import Tuple
 
 NAME = "acker_anchors"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from acker_client.errors import AckerError
 
 if TYPE_CHECKING:
-    from acker_client.admin import Topology
+    from acker_client.topologies import Topology
     from acker_client.tuple import Tuple
 
 _log = logging.getLogger("acker_client")

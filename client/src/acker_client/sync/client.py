@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from acker_client._core.effects import Flow
     from acker_client._core.submitter import OnDrop
     from acker_client._http_library import Transport
-    from acker_client.admin import Roots, Topologies
     from acker_client.config import Clock, OnError, OnFull
     from acker_client.failures import Failures
     from acker_client.root import EndOnName
+    from acker_client.roots import Roots
     from acker_client.spout_tasks import SpoutTasks
+    from acker_client.topologies import Topologies
 
 
 class Acker(BaseClient):
@@ -103,14 +104,14 @@ class Acker(BaseClient):
     @cached_property
     def topologies(self) -> "Topologies":
         """The topologies of the service: create, get, update, delete."""
-        from acker_client.admin import Topologies  # noqa: PLC0415 - few programs need it
+        from acker_client.topologies import Topologies  # noqa: PLC0415 - few programs need it
 
         return Topologies(self._session, self._driver.run)
 
     @cached_property
     def roots(self) -> "Roots":
         """The roots of the topology: get, fail."""
-        from acker_client.admin import Roots  # noqa: PLC0415 - few programs need it
+        from acker_client.roots import Roots  # noqa: PLC0415 - few programs need it
 
         return Roots(self._session, self._driver.run)
 

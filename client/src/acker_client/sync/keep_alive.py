@@ -12,7 +12,8 @@ from acker_client._core.keep_alive import MIN_INTERVAL_S, reset_interval
 from acker_client.errors import AckerError, NotFound, TupleClosed
 
 if TYPE_CHECKING:
-    from acker_client.admin import Roots, Topologies
+    from acker_client.roots import Roots
+    from acker_client.topologies import Topologies
     from acker_client.tuple import Tuple
 
 JOIN_S = 5.0

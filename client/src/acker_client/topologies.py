@@ -1,16 +1,13 @@
-"""Topologies and roots, for the few calls that are no operations: create, read, change and delete them."""
+"""The topologies of the service: creates, reads, changes and deletes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import UnknownTopology
-from acker_protocol.operations import EndOn, OperationState, Outcome
-from acker_protocol.wire import fields
+from acker_protocol.operations import EndOn
 
 from acker_client._core import requests, responses, validate
-from acker_client._core.effects import Sleep
-from acker_client._core.mailbox import MIN_POLL_INTERVAL_S
 from acker_client._core.topology import AUTOMATIC_WINDOW, DedupeWindow, topology_document
 from acker_client.errors import InvalidResponse
 
@@ -19,8 +16,6 @@ if TYPE_CHECKING:
     from acker_client._core.retry import RetrySession
     from acker_client.root import EndOnName
     from acker_client.tuple import Run, RunAsync
-
-_DAYS_MS = range(fields.TIMEOUT_MS.stop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,27 +47,6 @@ class Topology:
     grace: float = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RootInfo:
-    """A root as the service has it.
-
-    ``state`` is ``early`` (acks or a fail came, the init has not), ``pending`` or ``finished``; ``outcome`` is set once
-    it is finished, and then only of one that failed or timed out more is known: the ``component`` and the ``reason``,
-    if there were any. ``age`` is in seconds, ``deadline_at`` in Unix seconds.
-    """
-
-    root_id: str
-    state: str
-    outcome: Outcome | None = None
-    spout_task: str | None = None
-    message_id: str | None = None
-    outstanding: int | None = None
-    age: float | None = None
-    deadline_at: float | None = None
-    component: str | None = None
-    reason: str | None = None
-
-
 def create_topology(session: "RetrySession", name: str, document: dict[str, Any]) -> "Flow[Topology]":
     """Create or change a topology; a new one has an automatic dedupe window, unless the document has a window."""
     validate.name("the topology's name", name)
@@ -101,54 +75,6 @@ def delete_topology(session: "RetrySession", name: str, *, force: bool, discard:
     """Delete a topology."""
     validate.name("the topology's name", name)
     yield from session.send(requests.delete_topology(name, force=force, discard=discard))
-
-
-def get_root(session: "RetrySession", root_id: str, wait: float) -> "Flow[RootInfo]":
-    """Read a root, by long polls until it is finished or ``wait`` seconds are over."""
-    validate.checked("root_id", fields.identity, root_id)
-    left_ms = validate.milliseconds("wait", wait, _DAYS_MS) or 0
-    clock = session.config.clock
-    until = clock.monotonic() + left_ms / 1000
-    while True:
-        began = clock.monotonic()
-        wait_ms = min(left_ms, fields.WAIT_MS.stop - 1)
-        request = requests.read_root(session.topology, root_id, wait_ms=wait_ms)
-        root = _read_root((yield from session.send(request)))
-        left_ms = max(0, validate.to_milliseconds(until - clock.monotonic()))
-        if root.state == "finished" or not left_ms:
-            return root
-        yield Sleep(seconds=max(0.0, MIN_POLL_INTERVAL_S - (clock.monotonic() - began)))
-
-
-def fail_root(session: "RetrySession", root_id: str, reason: str | None) -> "Flow[OperationState]":
-    """Fail a root by hand."""
-    validate.checked("root_id", fields.identity, root_id)
-    validate.checked("reason", fields.reason, reason)
-    request = requests.force_fail(session.topology, root_id, reason=reason)
-    found = responses.document((yield from session.send(request)))
-    try:
-        return OperationState(found["state"])
-    except (KeyError, ValueError) as error:
-        raise InvalidResponse(f"the answer holds no state of a root: {error!r}") from None
-
-
-def _read_root(response: responses.Response) -> RootInfo:
-    found = responses.document(response)
-    try:
-        return RootInfo(
-            root_id=found["root_id"],
-            state=found["state"],
-            outcome=Outcome(found["outcome"]) if "outcome" in found else None,
-            spout_task=found.get("spout_task"),
-            component=found.get("component"),
-            reason=found.get("reason"),
-            message_id=found.get("message_id"),
-            outstanding=found.get("outstanding"),
-            age=responses.seconds(found.get("age_ms")),
-            deadline_at=responses.seconds(found.get("deadline_at_ms")),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidResponse(f"the answer holds no root: {error!r}") from None
 
 
 class Topologies:
@@ -315,44 +241,6 @@ class AsyncTopologies:
     async def delete(self, name: str, *, force: bool = False, discard: bool = False) -> None:
         """Delete a topology; ``force`` fails what is pending, ``discard`` too loses what is unread."""
         await self._run(delete_topology(self._session, name, force=force, discard=discard))
-
-
-class Roots:
-    """The roots of the client's topology, as ``acker.roots``."""
-
-    def __init__(self, session: "RetrySession", run: "Run") -> None:
-        self._session = session
-        self._run = run
-
-    def get(self, root_id: str, *, wait: float = 0.0) -> RootInfo:
-        """Read a root, once it is finished or ``wait`` seconds are over.
-
-        Raises `UnknownRoot` for one that never was, or ended longer ago than the retention.
-        """
-        return self._run(get_root(self._session, root_id, wait))
-
-    def fail(self, root_id: str, reason: str | None = None) -> OperationState:
-        """Fail a root by hand; needs the scope ``admin``. The reason in its completion begins with ``forced``.
-
-        Returns ``failed``, or ``finished`` for a root that had ended before. Raises `UnknownRoot`.
-        """
-        return self._run(fail_root(self._session, root_id, reason))
-
-
-class AsyncRoots:
-    """The roots of the client's topology, as ``acker.roots`` of an `AsyncAcker`."""
-
-    def __init__(self, session: "RetrySession", run: "RunAsync") -> None:
-        self._session = session
-        self._run = run
-
-    async def get(self, root_id: str, *, wait: float = 0.0) -> RootInfo:
-        """Read a root, once it is finished or ``wait`` seconds are over. Raises `UnknownRoot`."""
-        return await self._run(get_root(self._session, root_id, wait))
-
-    async def fail(self, root_id: str, reason: str | None = None) -> OperationState:
-        """Fail a root by hand, ``finished`` if it had ended before; see `Roots.fail`. Raises `UnknownRoot`."""
-        return await self._run(fail_root(self._session, root_id, reason))
 
 
 def _read_topology(response: responses.Response) -> Topology:
