@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from acker_protocol import routes
-from acker_protocol.errors import AckerError
 from acker_protocol.signature import secret_key
 
 from acker_client._core import requests, responses, validate
-from acker_client.completions import DeadLetter, read_dead_letters
-from acker_client.errors import InvalidResponse, RetriesExhausted
+from acker_client._core.dead_letters import act_on_dead_letters, chosen_dead_letters, list_dead_letters
+from acker_client._core.retry import send_once
+from acker_client.completions import DeadLetter
+from acker_client.errors import InvalidResponse
 
 if TYPE_CHECKING:
     from acker_client._core.effects import Flow
-    from acker_client._core.requests import Request
     from acker_client._core.responses import Response
     from acker_client._core.retry import RetrySession
     from acker_client.tuple import Run, RunAsync
@@ -23,8 +23,6 @@ T = TypeVar("T")
 
 CallbackState = Literal["on", "paused", "off"]
 """Whether a callback delivers; off: its receiver answered that it is gone."""
-
-_TIMES_MS = range(2**53)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,35 +124,8 @@ def test_webhook(session: "RetrySession", name: str) -> "Flow[WebhookTest]":
 def rotate_secret(session: "RetrySession", name: str) -> "Flow[str]":
     """Rotate the secret of a webhook. Only the last two secrets sign, so this is sent once."""
     request = requests.act_on_spout(routes.rotate(session.topology, _name(name)))
-    secret: str = _read((yield from _send_once(request)), "secret", lambda found: found["secret"])
+    secret: str = _read((yield from send_once(request)), "secret", lambda found: found["secret"])
     return secret
-
-
-def list_dead_letters(
-    session: "RetrySession", name: str, limit: int, chosen: Mapping[str, Any]
-) -> "Flow[tuple[DeadLetter, ...]]":
-    """Read dead letters page by page; the list ends with an empty page."""
-    _name(name)
-    validate.positive("limit", limit)
-    found: list[DeadLetter] = []
-    after: str | None = None
-    while True:
-        page_size = min(requests.PAGE, limit - len(found))
-        request = requests.list_dead_letters(session.topology, name, after=after, limit=page_size, **chosen)
-        page, after = read_dead_letters((yield from session.send(request)))
-        found += page
-        if not page or len(found) >= limit:
-            return tuple(found)
-
-
-def act_on_dead_letters(
-    session: "RetrySession", name: str, act: Literal["replay", "discard"], chosen: Mapping[str, Any]
-) -> "Flow[int]":
-    """Replay or discard dead letters."""
-    given = {key: value for key, value in chosen.items() if value is not None}
-    request = requests.act_on_dead_letters(session.topology, _name(name), act, given)
-    count: int = _read((yield from session.send(request)), "count", lambda found: found[f"{act}ed"])
-    return count
 
 
 class SpoutTasks:
@@ -229,21 +200,21 @@ class SpoutTasks:
         ``error`` chooses those whose error contains it, ``since`` and ``until`` (Unix seconds) by the time of the last
         attempt.
         """
-        chosen = _chosen(error, since, until)
+        chosen = chosen_dead_letters(error, since, until)
         return self._run(list_dead_letters(self._session, name, limit, chosen))
 
     def replay_dead_letters(
         self, name: str, *, error: str | None = None, since: float | None = None, until: float | None = None
     ) -> int:
         """Deliver dead letters again, all or those that `dead_letters` would list; returns how many they are."""
-        chosen = _chosen(error, since, until)
+        chosen = chosen_dead_letters(error, since, until)
         return self._run(act_on_dead_letters(self._session, name, "replay", chosen))
 
     def discard_dead_letters(
         self, name: str, *, error: str | None = None, since: float | None = None, until: float | None = None
     ) -> int:
         """Delete dead letters likewise (scope ``admin``); returns how many they were."""
-        chosen = _chosen(error, since, until)
+        chosen = chosen_dead_letters(error, since, until)
         return self._run(act_on_dead_letters(self._session, name, "discard", chosen))
 
 
@@ -319,21 +290,21 @@ class AsyncSpoutTasks:
         ``error`` chooses those whose error contains it, ``since`` and ``until`` (Unix seconds) by the time of the last
         attempt.
         """
-        chosen = _chosen(error, since, until)
+        chosen = chosen_dead_letters(error, since, until)
         return await self._run(list_dead_letters(self._session, name, limit, chosen))
 
     async def replay_dead_letters(
         self, name: str, *, error: str | None = None, since: float | None = None, until: float | None = None
     ) -> int:
         """Deliver dead letters again, all or those that `dead_letters` would list; returns how many they are."""
-        chosen = _chosen(error, since, until)
+        chosen = chosen_dead_letters(error, since, until)
         return await self._run(act_on_dead_letters(self._session, name, "replay", chosen))
 
     async def discard_dead_letters(
         self, name: str, *, error: str | None = None, since: float | None = None, until: float | None = None
     ) -> int:
         """Delete dead letters likewise (scope ``admin``); returns how many they were."""
-        chosen = _chosen(error, since, until)
+        chosen = chosen_dead_letters(error, since, until)
         return await self._run(act_on_dead_letters(self._session, name, "discard", chosen))
 
 
@@ -341,34 +312,9 @@ def _name(name: str) -> str:
     return validate.name("the spout task's name", name)
 
 
-def _chosen(error: str | None, since: float | None, until: float | None) -> dict[str, Any]:
-    """Write which dead letters are meant. Raises `UsageError`."""
-    validate.text("error", error)
-    return {
-        "error": error,
-        "from_ms": validate.milliseconds("since", since, _TIMES_MS),
-        "to_ms": validate.milliseconds("until", until, _TIMES_MS),
-    }
-
-
 def _set_callback(session: "RetrySession", name: str, callback: dict[str, Any]) -> "Flow[Callback]":
     request = requests.set_callback(session.topology, _name(name), callback)
     return _read((yield from session.send(request)), "callback", lambda found: _callback(found["callback"]))
-
-
-def _send_once(request: "Request") -> "Flow[Response]":
-    response = yield request
-    assert response is not None, "a request is answered with a response"
-    failure = responses.classify(request, response)
-    if failure is None:
-        assert isinstance(response, responses.Response)
-        return response
-    if isinstance(failure.error, AckerError):
-        raise failure.error
-    raise RetriesExhausted(
-        f"the answer to {request.method} {request.path} did not come, and it is not sent again ({failure.error})",
-        outcome_unknown=not failure.refused_by,
-    ) from failure.error
 
 
 def _read(response: "Response", what: str, read: Callable[[dict[str, Any]], T]) -> T:

@@ -1,4 +1,4 @@
-"""Sends a request again until it is answered: the one retry loop, for every driver."""
+"""Sends a request again until it is answered, in the one retry loop for every driver; or a single time."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -146,6 +146,22 @@ class RetrySession:
             said = str(failure.error) or type(failure.error).__name__
             what = f"{request.method} {request.path}"
             _log.warning("%s failed at %s (%s); it is sent again for up to %g s", what, where, said, limit_s)
+
+
+def send_once(request: "Request") -> Flow[Response]:
+    """Send a request a single time. Raises `RetriesExhausted` when its answer does not come."""
+    response = yield request
+    assert response is not None, "a request is answered with a response"
+    failure = classify(request, response)
+    if failure is None:
+        assert isinstance(response, Response)
+        return response
+    if isinstance(failure.error, AckerError):
+        raise failure.error
+    raise RetriesExhausted(
+        f"the answer to {request.method} {request.path} did not come, and it is not sent again ({failure.error})",
+        outcome_unknown=not failure.refused_by,
+    ) from failure.error
 
 
 def _where(failure: Failure) -> str:
