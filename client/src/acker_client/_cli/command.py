@@ -16,6 +16,7 @@ from typing import IO, TextIO
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_client._cli.parsing import print_line
+from acker_client._cli.reason_search import ReasonSearch
 
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
@@ -29,7 +30,9 @@ PASSED_ON = tuple(
 FROM_TERMINAL = frozenset({signal.SIGINT, getattr(signal, "SIGQUIT", None)})
 
 KEPT_BYTES = 16_384
-"""How much of an output, and of a line, is kept: more than a reason takes."""
+"""How much of an output is kept for its last line: more than a reason takes."""
+SEARCHED_BYTES = 1_048_576
+"""How much of an output is kept where an expression is looked for."""
 
 DRAIN_S = 0.5
 """How long an output is read after the command's end, where a process that it left behind keeps it open."""
@@ -49,8 +52,8 @@ class Ended:
 class Command:
     """A command that was started, or could not be; only the main thread may make it. It gets this process's signals.
 
-    With ``keep_reason`` its stderr goes through a pipe, and its last line is the reason. With ``reason_from`` its
-    stdout does, too, and the reason is the last line of stderr, else of stdout, in which the expression is found.
+    With ``keep_reason`` its stderr goes through a pipe, and its last line is the reason. With ``search`` its stdout
+    does, too, and the reason is the last line of stderr, else of stdout, that is found, of the last `SEARCHED_BYTES`.
     """
 
     def __init__(
@@ -59,14 +62,16 @@ class Command:
         *,
         environment: Mapping[str, str],
         keep_reason: bool,
-        reason_from: re.Pattern[str] | None = None,
+        search: ReasonSearch | None = None,
     ) -> None:
         self._command = command
+        self._search = search
         self._not_started: Ended | None = None
         self._outputs: list[_Output] = []
         signals = _PassedSignals()
         stderr = subprocess.PIPE if keep_reason and _is_open(sys.stderr) else None
-        keep_stdout = keep_reason and reason_from is not None and _is_open(sys.stdout)
+        keep_stdout = keep_reason and search is not None and _is_open(sys.stdout)
+        kept = KEPT_BYTES if search is None else SEARCHED_BYTES
         stdout = subprocess.PIPE if keep_stdout else None
         try:
             self._process = subprocess.Popen(command, env=dict(environment), stdout=stdout, stderr=stderr)
@@ -75,25 +80,34 @@ class Command:
             return
         signals.pass_to(self._process)
         if self._process.stderr is not None:
-            self._outputs.append(_Output(self._process.stderr, sys.stderr, reason_from))
+            self._outputs.append(_Output(self._process.stderr, sys.stderr, kept=kept))
         if self._process.stdout is not None:
-            self._outputs.append(_Output(self._process.stdout, sys.stdout, reason_from, ends_with_reader=True))
+            self._outputs.append(_Output(self._process.stdout, sys.stdout, kept=kept, ends_with_reader=True))
 
     def wait(self) -> Ended:
         """Wait for its end."""
         if self._not_started is not None:
             return self._not_started
         code = self._process.wait()
+        for output in self._outputs:
+            output.drain()
+        if code == 0:
+            return Ended(exit_code=0)
         reason = self._reason() or _describe(self._command, code)
-        return Ended(exit_code=code if code >= 0 else 128 - code, reason=reason)
+        return Ended(exit_code=code if code > 0 else 128 - code, reason=reason)
 
     def _reason(self) -> str:
         """Return the line that says why it failed, cut to the length of a reason; empty if no line does."""
-        for output in self._outputs:
-            output.drain()
-        last = [output.last_line() for output in self._outputs if not output.ends_with_reader]
-        found = [output.matched for output in self._outputs] + last
-        return next(filter(None, found), "")[:REASON_CHARACTERS]
+        return (self._found() or self._last_line())[:REASON_CHARACTERS]
+
+    def _found(self) -> str:
+        if self._search is None:
+            return ""
+        return self._search.find([line for output in self._outputs for line in reversed(output.lines(SEARCHED_BYTES))])
+
+    def _last_line(self) -> str:
+        lines = [line for output in self._outputs if not output.ends_with_reader for line in output.lines(KEPT_BYTES)]
+        return lines[-1] if lines else ""
 
 
 class _PassedSignals:
@@ -123,22 +137,18 @@ class _PassedSignals:
 
 
 class _Output:
-    """Copies a pipe to an output of this process in a thread; keeps its end, and the last line that matches.
+    """Copies a pipe to an output of this process in a thread, and keeps the last ``kept`` bytes.
 
     Where nobody reads the copy any more, an output that ``ends_with_reader`` closes the pipe: the command gets SIGPIPE,
     as it does without the pipe.
     """
 
-    def __init__(
-        self, pipe: IO[bytes], own: IO[str], reason_from: re.Pattern[str] | None, *, ends_with_reader: bool = False
-    ) -> None:
-        self.matched = ""
+    def __init__(self, pipe: IO[bytes], own: IO[str], *, kept: int, ends_with_reader: bool = False) -> None:
         self._pipe = pipe
         self._own = own
-        self._reason_from = reason_from
+        self._most = kept
         self.ends_with_reader = ends_with_reader
-        self._kept = b""
-        self._begun = b""
+        self._kept = bytearray()
         self._thread = threading.Thread(target=self._copy, daemon=True)
         self._thread.start()
 
@@ -147,11 +157,11 @@ class _Output:
         self._thread.join(DRAIN_S)
         if self._thread.is_alive():
             self._continue_in_cat()
-        self._match(self._begun)
 
-    def last_line(self) -> str:
-        """Return the last line that is not blank."""
-        return next(reversed(_lines(self._kept)), "")
+    def lines(self, most_bytes: int) -> list[str]:
+        """Return the lines of the last bytes that are kept, those that are not blank, without the codes of colours."""
+        lines = COLOURS.sub("", self._kept[-most_bytes:].decode(errors="replace")).splitlines()
+        return [line.strip() for line in lines if line.strip()]
 
     def _continue_in_cat(self) -> None:
         """Start a process that copies the rest: else SIGPIPE would kill what still writes to the pipe."""
@@ -160,10 +170,7 @@ class _Output:
 
     def _copy(self) -> None:
         while data := os.read(self._pipe.fileno(), 65_536):
-            self._kept = (self._kept + data)[-KEPT_BYTES:]
-            whole, end, begun = (self._begun + data).rpartition(b"\n")
-            self._begun = begun[-KEPT_BYTES:]
-            self._match(whole + end)
+            self._keep(data)
             try:
                 _write(self._own.fileno(), data)
             except OSError:
@@ -171,16 +178,10 @@ class _Output:
                     self._pipe.close()
                     return
 
-    def _match(self, data: bytes) -> None:
-        """Look for the last line that matches; a line that goes on is looked at when it has ended."""
-        if (wanted := self._reason_from) is not None:
-            self.matched = next(filter(wanted.search, reversed(_lines(data))), self.matched)
-
-
-def _lines(data: bytes) -> list[str]:
-    """Return the lines that are not blank, without the codes of colours."""
-    lines = COLOURS.sub("", data.decode(errors="replace")).splitlines()
-    return [line.strip() for line in lines if line.strip()]
+    def _keep(self, data: bytes) -> None:
+        self._kept += data
+        if len(self._kept) > 2 * self._most:  # not each time: that would copy what is kept for every line
+            del self._kept[: -self._most]
 
 
 def _is_open(stream: TextIO | None) -> bool:

@@ -15,6 +15,7 @@ from acker_protocol.routes import ANCHORS
 
 from acker_client._cli.command import Command, Ended
 from acker_client._cli.parsing import Parser, print_line, usage_error
+from acker_client._cli.reason_search import ReasonSearch
 from acker_client._core import validate
 from acker_client._proxy import proxy_to
 from acker_client.config import address_from
@@ -102,7 +103,7 @@ def _read_options(arguments: Sequence[str], *, description: str | None) -> RunOp
 
 def _run(options: RunOptions) -> int:
     """Start the command as early as possible: the client is imported while it runs."""
-    reason_from = _compile(options.reason_from)
+    search = _search_for(options.reason_from)
     if os.environ.get(ANCHORS_VARIABLE):
         _check(options)  # before a child is listed: one that is listed has to be acked
     elif ANCHORS_VARIABLE in os.environ:
@@ -121,7 +122,7 @@ def _run(options: RunOptions) -> int:
     )
     children = ChildrenFile.create(anchors, component=options.component, needs_keys=needs_keys)
     own = {ANCHORS_VARIABLE: anchors.headers()[ANCHORS], CHILDREN_VARIABLE: str(children.path)}
-    command = Command(options.command, environment=os.environ | own, keep_reason=True, reason_from=reason_from)
+    command = Command(options.command, environment=os.environ | own, keep_reason=True, search=search)
     with acker or _connect(anchors) as acker:
         from acker_client.sync.keep_alive import kept_alive  # noqa: PLC0415 - as in `_connect`
 
@@ -131,12 +132,15 @@ def _run(options: RunOptions) -> int:
         return _end(acker, tup, ended, children, around)
 
 
-def _compile(expression: str | None) -> "re.Pattern[str] | None":
-    """Compile what lines are searched for. Raises `UsageError`."""
+def _search_for(expression: str | None) -> ReasonSearch | None:
+    """Return what looks for the reason. Raises `UsageError` for what is no expression."""
+    if expression is None:
+        return None
     try:
-        return None if expression is None else re.compile(expression)
+        re.compile(expression)
     except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(f"--reason-from must be a regular expression of Python: {error}, in {expression!r}") from None
+    return ReasonSearch(expression=expression)
 
 
 def _check(options: RunOptions) -> None:
