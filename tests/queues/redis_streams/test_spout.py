@@ -36,7 +36,7 @@ def test_a_message_is_acked_when_its_tree_is_acked(reading: Reading, stream: Str
     with reading(stream) as reader:
         reader.wait_for(1)
         message = reader.sent[0][0]
-        assert (body(message), message.fields["\udcff"], message.attempt) == ("刘备", b"\x00\xff", 1)
+        assert (body(message), message.fields[b"\xff"], message.attempt) == ("刘备", b"\x00\xff", 1)
         assert stream.pending() == 1
         reader.ack(0)
         eventually_true(lambda: stream.left() == 0)
@@ -89,6 +89,31 @@ def test_a_message_whose_tree_failed_is_dropped_if_it_is_to_be(
         reader.fail(0)
         eventually_true(lambda: stream.left() == 0)
     assert len(reader.sent) == 1
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"\xed\xb3\xbf", "刘备".encode(), b"\x00", b""])
+def test_fields_of_any_name_can_be_passed_on(
+    reading: Reading, stream: Stream, make_stream: Callable[[], Stream], name: bytes
+) -> None:
+    charges, dead = make_stream(), make_stream()
+    stream.redis.xadd(stream.name, {name: b"\xff"})
+
+    def send(root: Any, message: Message) -> None:
+        charges.redis.xadd(charges.name, dict(message.fields) | root.headers("charge"))
+
+    def on_failed(completion: Any, message: Message) -> str:
+        dead.redis.xadd(dead.name, {**message.fields, "reason": completion.reason})
+        return "retry" if message.attempt == 1 else "drop"
+
+    with reading(stream, send=send, on_failed=on_failed) as reader:
+        for tries in (1, 2):  # the second time it is claimed
+            eventually_true(lambda tries=tries: reader.error or charges.left() == tries)
+            assert reader.error is None
+            _, fields = charges.redis.xrevrange(charges.name, count=1)[0]
+            assert fields[name] == b"\xff"
+            reader.acker.fail(reader.acker.receive(fields, component="charge"), reason="no")
+        eventually_true(lambda: stream.left() == 0)
+    assert [fields for _, fields in dead.redis.xrange(dead.name)] == [{name: b"\xff", b"reason": b"no"}] * 2
 
 
 def test_a_message_that_always_fails_is_dropped_by_its_count_of_deliveries(reading: Reading, stream: Stream) -> None:

@@ -1,7 +1,7 @@
 """Reads a stream of Redis or Valkey as a spout: a message is acked when its tree is processed. ::
 
 def send(root, message):
-    redis.xadd("charges", dict(message.fields) | root.headers(key="charge"))
+    redis.xadd("charges", {"order": message.fields["order"], **root.headers(key="charge")})
 
 with Acker("http://127.0.0.1:8700", topology="orders") as acker:
     spout = RedisStreamSpout(acker, spout="orders-reader", url=url, stream="orders", group="acker", send=send)

@@ -75,11 +75,12 @@ _log = logging.getLogger("acker_client")
 class Message:
     """One entry as it was delivered; ``attempt`` counts its deliveries to the group, this one included.
 
-    ``fields`` has the values as bytes.
+    ``fields`` has the values as bytes, and names as text; a name that is no UTF-8 stays bytes, so that redis-py sends
+    every field as it came.
     """
 
     id: str
-    fields: Mapping[str, bytes]
+    fields: Mapping[str | bytes, bytes]
     attempt: int
 
 
@@ -189,7 +190,7 @@ class Stream:
         messages = [
             Message(
                 id=id_.decode(),
-                fields={name.decode(errors="surrogateescape"): value for name, value in fields.items()},
+                fields={_read_name(name): value for name, value in fields.items()},
                 attempt=attempt,
             )
             for id_, fields, attempt in entries
@@ -285,3 +286,10 @@ class Stream:
         """Wait before Redis is asked again."""
         _log.warning("Redis does not answer for stream %s: %s", self._name, error)
         self._given_up.wait(RETRY_WAIT_S)
+
+
+def _read_name(name: bytes) -> str | bytes:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name
