@@ -64,6 +64,7 @@ class Connection:
         self._servers = servers
         self._options = options
         self._client: Client | None = None
+        self._max_payload = 0
         self.error: Exception | None = None
         """What NATS has refused for good."""
 
@@ -88,6 +89,14 @@ class Connection:
         if connecting.cancelled():
             raise ConnectionClosedError
         connecting.result()
+        self._max_payload = client.max_payload
+
+    @property
+    def max_payload(self) -> int:
+        """How many bytes the server takes in a message, as it said last."""
+        if self._client is not None and self._client.is_connected:
+            self._max_payload = self._client.max_payload
+        return self._max_payload
 
     def client(self) -> Client:
         """Return the client. Raises `ConnectionReconnectingError` where it would only buffer what is sent."""

@@ -17,6 +17,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js.errors import APIError, BadRequestError, NotFoundError, ServiceUnavailableError
 
 from acker_client.sources._runner import MAX_EMIT, RETRY_WAIT_S
+from acker_client.sources.nats.children import check_child
 from acker_client.sources.nats.connection import (
     CHECK_INTERVAL_S,
     NOT_ANSWERED,
@@ -122,8 +123,9 @@ class Consumer:
                 self._loop.call_soon_threadsafe(self._wake.set)
 
     def publish(self, message: Message, subject: str, data: bytes, headers: Mapping[str, str]) -> None:
-        """Publish a child of a message until it is confirmed."""
+        """Publish a child of a message until it is confirmed. Raises what `check_child` raises."""
         assert self._loop is not None
+        check_child(subject, data, headers, max_payload=self._connection.max_payload)
         self._loop.call_soon_threadsafe(self._start_publishing, message, subject, data, dict(headers))
 
     def _run(self) -> None:
@@ -270,9 +272,10 @@ class Consumer:
     async def _publish(self, message: Message, subject: str, data: bytes, headers: dict[str, str]) -> None:
         """Publish a child until a stream confirms it, its message is settled, or the spout ends.
 
-        Raises what no attempt can change: it is too large, say.
+        Raises what no attempt can change: a server that was started again takes less, say.
         """
         while True:
+            check_child(subject, data, headers, max_payload=self._connection.max_payload)
             try:
                 await self._connection.jetstream().publish(subject, data, headers=headers)
             except REFUSED:

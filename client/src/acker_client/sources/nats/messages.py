@@ -30,7 +30,9 @@ class Message:
     ) -> None:
         """Publish a child to the stream that has its subject, through the same connection; the anchors are added.
 
-        It is published soon afterwards, and again until the stream confirms it or this message is settled.
+        It is published soon afterwards, and again until the stream confirms it or this message is settled. Raises at
+        once what nats-py has for a child that no stream can take: `MaxPayloadError` for one that is larger, with its
+        headers, than the server's ``max_payload``, `BadSubjectError`, `BadHeaderError`.
         """
         anchored = anchors.headers()
         kept = {name: value for name, value in (headers or {}).items() if name.lower() not in map(str.lower, anchored)}
