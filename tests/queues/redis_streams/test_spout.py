@@ -421,6 +421,31 @@ def acked(reader: Reader, stream: Stream) -> bool:
     return stream.left() == 0
 
 
+def test_while_the_acker_is_away_send_is_called_again_for_one_message_only(
+    reading: Reading, stream: Stream, process: AckerProcess
+) -> None:
+    def sent(name: str) -> int:
+        return sum(body(message) == name for message, _ in reader.sent)
+
+    with reading(stream, idle_timeout=600.0) as reader:
+        stream.send("first")
+        reader.wait_for(1)  # else the spout could still be asking for the topology
+        reader.ack(0)
+        eventually_true(lambda: stream.left() == 0)
+        os.kill(process.process.pid, signal.SIGSTOP)
+        try:
+            with stream.redis.pipeline(transaction=True) as together:
+                for name in "abc":
+                    together.xadd(stream.name, {"body": name})
+                together.execute()
+            eventually_true(lambda: sent("a") >= 3, within=LONG)
+            assert (sent("b"), sent("c")) == (1, 1)
+        finally:
+            os.kill(process.process.pid, signal.SIGCONT)
+        eventually_true(lambda: reader.error or acked(reader, stream), within=LONG)
+    assert reader.error is None
+
+
 @pytest.mark.parametrize("remove", ["xdel", "xtrim"])
 def test_a_message_that_is_deleted_while_its_tree_is_open_cannot_come_again(
     reading: Reading, stream: Stream, remove: str

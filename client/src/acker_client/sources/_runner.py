@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from acker_client.errors import AckerError, BatchError, UsageError
@@ -99,6 +100,7 @@ class Runner(Generic[M]):
         self.spout = acker.spout(spout)
         self._handlers = handlers
         self.pending = PendingMessages[M]()
+        self._is_refused = False
         self._ended = threading.Event()
         self.error: BaseException | None = None
         """What ends the source: raised by ``send``, or by what handles completions."""
@@ -115,10 +117,21 @@ class Runner(Generic[M]):
             reader.join(READER_JOIN_S)
 
     def emit(self, messages: Iterable[M]) -> list[M]:
-        """Emit roots together; give the messages of those that the acker did not accept, or did not answer for.
+        """Emit roots together; return the messages of those that the acker did not accept, or did not answer for.
 
-        Raises what ``send`` raises, and `UsageError`.
+        After a refusal one message is tried alone until the acker accepts its root: each try calls ``send``, which
+        sends children of another root. Raises what ``send`` raises, and `UsageError`.
         """
+        rest = iter(messages)
+        if self._is_refused and (first := list(islice(rest, 1))):
+            if refused := self._emit_together(first):
+                return [*refused, *rest]
+            self._is_refused = False
+        refused = self._emit_together(rest)
+        self._is_refused = self._is_refused or bool(refused)
+        return refused
+
+    def _emit_together(self, messages: Iterable[M]) -> list[M]:
         waiting, roots = deque(messages), list[str]()
         try:
             with self._acker.batch():
