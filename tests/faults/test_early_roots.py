@@ -33,6 +33,7 @@ MOST_ACKERS = 128
 REASON = "r" * 1_000
 LONGEST = "☃" * 1_024
 """The longest reason that is taken, in characters of three bytes."""
+FOUR_BYTES_EACH = "\N{GOTHIC LETTER AHSA}" * 1_024
 ADMIN, BOLT = "acker_operator", "acker_bolt"
 """Keys: of everything, and of acks and fails of one topology."""
 LIMIT, TOPOLOGIES = 60 << 20, 3
@@ -351,6 +352,60 @@ async def test_idempotency_keys_of_one_topology_take_no_memory_from_the_others(
             assert set(first) == {"pending" if make is reset else "early"}
             assert await asked([make(number) for number in range(MOST_ACKERS)], "0") == first
             assert await attacked.call.state(init(UNKNOWN + 1, E)) == "store_full"
+
+
+async def told_reasons(call: Caller) -> Counter[str]:
+    """Read and release all completions, and return their reasons."""
+    found = Counter[str]()
+    while (page := await call.completions(limit=500))["completions"]:
+        found.update(done["reason"] for done in page["completions"])
+        await call.release(page["cursor"])
+    return found
+
+
+def plain_fail(number: int) -> Operation:
+    return Fail(root_id=number, reason=FOUR_BYTES_EACH, component="c" * 128)
+
+
+def fail_of_an_edge(number: int) -> Operation:
+    return Fail(root_id=number, reason=FOUR_BYTES_EACH, component="c" * 128, ack_val=number << 20, edge_id=number)
+
+
+@pytest.mark.parametrize(
+    ("make", "end_on", "answer"),
+    [
+        pytest.param(plain_fail, "first_fail", "failed", id="roots that end"),
+        pytest.param(fail_of_an_edge, "all_ended", "pending", id="roots that wait for all of their edges"),
+    ],
+)
+async def test_fails_of_one_topology_take_no_memory_from_the_others(
+    tmp_path: Path, keys_file: Path, make: Callable[[int], Operation], end_on: str, answer: str
+) -> None:
+    """Long reasons take three quarters of what Redis may use, at most; each fail is told, and all others go on."""
+    with staged(tmp_path, "--keys-file", str(keys_file)) as (url, member):
+        async with (
+            httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(ADMIN)) as operator,
+            httpx.AsyncClient(base_url=url, timeout=20, headers=bearer(BOLT)) as bolt,
+        ):
+            attacked, other = Stage(Caller(operator, "flood"), member), Caller(operator, "other")
+            await attacked.call.put(message_timeout_ms=WEEK_MS, end_on=end_on)
+            await other.put()
+            await limit_memory(member, operator)
+            assert set(await attacked.call.states(*(init(root, E) for root in range(1, 10_001)))) == {"pending"}
+            for first in range(1, 10_001, 250):
+                body = encode_packed([make(root) for root in range(first, first + 250)])
+                headers = {"Content-Type": CONTENT_TYPE}
+                sent = await bolt.post(routes.operation("flood", "batch"), content=body, headers=headers)
+                assert sent.json()["results"] == [answer] * 250
+                assert await other.state(init(next(_NUMBERS), E)) == "pending"
+            assert attacked.stored_memory < 0.85 * LIMIT
+            if make is fail_of_an_edge:
+                for first in range(1, 10_001, 1_000):
+                    ends = (ack(root, root << 20 ^ E) for root in range(first, first + 1_000))
+                    assert set(await attacked.call.states(*ends)) == {"failed"}
+            reasons = await told_reasons(attacked.call)
+            assert reasons.total() == 10_000
+            assert set(reasons) == {FOUR_BYTES_EACH, FOUR_BYTES_EACH[:64]}
 
 
 @pytest.mark.parametrize("form", ["packed", "JSON"])

@@ -6,6 +6,7 @@ from tests.support.mutant import Mutant
 
 AUDIT = "tests/integration/monitoring/test_audit.py::"
 ANSWERS = "tests/integration/operations/test_answers.py::"
+BOUNDS = "tests/integration/store/test_bounds.py::"
 BACKPRESSURE = "tests/unit/service/monitoring/test_memory_parts.py::"
 COMPLETIONS = "tests/integration/mailboxes/test_completions.py::"
 CODEC = "tests/unit/service/topologies/test_cursors.py::"
@@ -15,6 +16,7 @@ DELIVERIES = "tests/integration/delivery/test_deliveries.py::"
 FAILURES = "tests/integration/roots/test_failures.py::"
 FAILURES_METRIC = "tests/integration/roots/test_failures_metric.py::"
 GRACE = "tests/model/test_grace.py::"
+FLOODS = "tests/faults/test_early_roots.py::"
 FULL = "tests/faults/test_full_store.py::"
 LATENCIES = "tests/model/test_latencies.py::test_a_latency_is_counted_at_the_least_power_of_two_that_holds_it"
 KEPT = "tests/model/test_remembered.py::"
@@ -141,8 +143,12 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("where early roots take all that they may, the trace of one that is stored ends", "root.state == 'E' and ", "", EARLY + "test_the_trace_of_a_root_whose_init_comes_goes_on"),
     ("what early roots take is bounded", None, "", EARLY + "test_what_they_take_is_bounded_and_what_is_stored_goes_on"),
     ("what early roots take is bounded", ">=", ">", EARLY + "test_what_they_take_is_bounded_and_what_is_stored_goes_on"),
-    ("above half of what early roots may take a failure is short", "taken * 2 <=", "taken * 2 <", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
-    ("above half of what early roots may take a failure is short", "not most or taken * 2 <= most", "true", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
+    ("above half of what early roots may take a failure is short", "taken * 2 >", "taken * 2 >=", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
+    ("above half of what early roots may take a failure is short", "most and taken * 2 > most", "false", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
+    ("where memory is scarce a failure is short", " or not has_room_for_text(call, reason)", "", TABLE + "test_in_redis"),
+    ("a full store has no room for a long text", None, "", TABLE + "test_in_redis"),
+    ("without maxmemory there is room for every text", "math.huge", "0", EARLY + "test_a_fail_by_hand_keeps_its_reason_whatever_early_roots_take"),
+    ("long texts take no more than three quarters of maxmemory", None, "", FLOODS + "test_fails_of_one_topology_take_no_memory_from_the_others"),
     ("where early roots took a quarter more than they may, a failure has no texts", None, "", EARLY + "test_fails_of_stored_roots_add_a_quarter_and_no_more"),
     ("a text is cut between two characters", "byte < 128 or byte >= 192", "true", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
     ("where no root is early no number of them is kept", "'UNLINK', call.base .. 'early'", "'SET', call.base .. 'early', number", EARLY + "test_a_shard_without_early_roots_keeps_no_number"),
@@ -527,7 +533,13 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a marked id is traced before its init", " or root.id:sub(7) == '\\0\\0'", "", EXPLAIN + "test_an_id_that_ends_with_four_zeros_is_traced_from_its_first_ack_on"),
     # failures
     ("a chunk of failures ends a day after its last write", "'PEXPIREAT', key, call.now + DAY_MS", "'PERSIST', key", FAILURES + "test_the_list_takes_few_keys_which_end_a_day_after_the_last_write"),
-    ("a chunk of failures is begun empty", " or number % size == 0", "", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
+    ("a chunk of failures is begun empty", "taken == 0", "false", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
+    ("a chunk without a failure, or with as many or as many bytes as it may have, is followed by the next", "number % size == 0 or ", "", FAILURES + "test_the_list_keeps_the_newest_failures_of_each_shard"),
+    ("a chunk without a failure, or with as many or as many bytes as it may have, is followed by the next", "taken == 0 or ", "", FAILURES + "test_a_wave_leaves_nothing_of_what_it_replaces"),
+    ("a chunk without a failure, or with as many or as many bytes as it may have, is followed by the next", " or taken + RUN_BYTES + #group.kind + #group.list[first] > most", "", BOUNDS + "test_the_list_of_failures_takes_a_fiftieth_of_maxmemory_at_most"),
+    ("a run keeps within the bytes of its chunk", None, "", BOUNDS + "test_the_list_of_failures_takes_a_fiftieth_of_maxmemory_at_most"),
+    ("the list takes less where maxmemory is little", "math.min(LIST_BYTES, limit * LIST_RATIO)", "LIST_BYTES", BOUNDS + "test_the_list_of_failures_takes_a_fiftieth_of_maxmemory_at_most"),
+    ("each chunk takes an equal part of the bytes of the list", " / FAILURE_CHUNKS", "", BOUNDS + "test_the_list_of_failures_takes_a_fiftieth_of_maxmemory_at_most"),
     ("what would be replaced at once is not written", "math.max(total - call.max_failures, 0)", "0", FAILURES + "test_failures_beyond_the_list_are_not_written"),
     ("what replaces all of the list begins a chunk", "skipped > 0", "false", FAILURES + "test_a_wave_leaves_nothing_of_what_it_replaces"),
     ("the component of a failure stands behind its reason", "6 + high * 256 + low", "4", FAILURES + "test_a_root_that_failed_is_listed_with_all_that_is_known_of_it"),
@@ -601,9 +613,8 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a single operation says that its root is in the share", "if trace_threshold", "if False", EXPLAIN + "test_a_sampled_root_is_traced_from_an_early_ack_on"),
     ("a single ack is known again under another share", " or topology.trace_threshold", "", EXPLAIN + "test_a_single_ack_is_known_again_when_the_share_has_changed"),
     ("each shard takes an equal part of the early roots", "math.ceil(self._max_early / shards)", "self._max_early", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_early_roots"),
-    ("a root that has its init keeps all of a failure", " or (state is not None and state.spout_task is not None)", "", TREE + "test_a_pending_root_keeps_all_of_a_failure"),
     ("an early root without room keeps that it failed, and no more", None, "", TREE + "test_an_early_root_keeps_as_much_of_a_failure_as_it_has_room_for"),
-    ("an early root with little room keeps the beginning of a reason", "[:max_reason]", "", TREE + "test_an_early_root_keeps_as_much_of_a_failure_as_it_has_room_for"),
+    ("a root with little room keeps the beginning of a reason", "[:max_reason]", "", TREE + "test_a_pending_root_is_told_with_as_much_of_a_failure_as_there_is_room_for"),
     ("each shard takes an equal part of the bytes of early roots", " // shards", "", EARLY_ROOTS + "test_each_shard_takes_its_part_of_the_bytes_of_early_roots"),
     ("early roots of all topologies take a tenth of maxmemory at most", "EARLY_RATIO", "1", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),
     ("early roots of all topologies take a tenth of maxmemory at most", "/ OVER_EARLY", "", BACKPRESSURE + "test_early_roots_of_all_topologies_take_a_tenth_of_maxmemory_at_most"),

@@ -4,7 +4,7 @@ from acker_protocol.operations import EndOn, Fail, Init, Outcome
 from acker_protocol.tree import ACKED_TOO_OFTEN_WITHOUT_WINDOW
 from acker_service.topologies.config import TopologyConfig
 
-from tests.support.model_acker import EARLY_BYTES
+from tests.support.model_acker import EARLY_BYTES, SHORT_REASON
 from tests.support.scenarios import (
     ACKED,
     BESIDE,
@@ -15,6 +15,7 @@ from tests.support.scenarios import (
     E3,
     FAIL,
     FAILED,
+    LONG_REASON,
     NO_ACKERS,
     PROGRESS,
     RESET,
@@ -440,6 +441,13 @@ ALL_ENDED_SCENARIOS = [
         [TIMED_OUT],
         configuration=DEDUPE,
         failures=[2],
+    ),
+    Scenario(
+        "in a full store a root that waits for all of its edges keeps a short reason",
+        [begin(E1, E2), Fill(is_full=True), fail(E1, reason=LONG_REASON), Fill(is_full=False), ack(E2)],
+        "pending pending failed",
+        [(Outcome.FAILED, LONG_REASON[:SHORT_REASON])],
+        failures=[1],
     ),
     Scenario(
         "beyond the bound on early roots a fail of an edge of an unknown root is refused",

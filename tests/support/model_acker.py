@@ -113,7 +113,7 @@ class ModelAcker:
             free_early=self._free_early(operation.root_id),
             free_edges=self._free_edges(root, operation.root_id),
             is_full=self.is_full,
-            max_reason=self._max_reason(operation.root_id),
+            max_reason=self._max_reason(root, operation.root_id),
         )
         self._grow(root, transition.state, operation.root_id)
         self.roots[operation.root_id] = transition.state
@@ -160,12 +160,13 @@ class ModelAcker:
         shards = self.configuration.shards
         return self.early_bytes(shard=root_id % shards) >= self.early_max_bytes // shards
 
-    def _max_reason(self, root_id: int) -> int | None:
+    def _max_reason(self, root: State, root_id: int) -> int | None:
         shards = self.configuration.shards
         taken, most = self.early_bytes(shard=root_id % shards), self.early_max_bytes // shards
-        if taken * 4 > most * 5:
+        if not _is_pending(root) and taken * 4 > most * 5:
             return 0
-        return SHORT_REASON if taken * 2 > most else None
+        is_short = self.is_full or (not _is_pending(root) and taken * 2 > most)
+        return SHORT_REASON if is_short else None
 
     def _changed_any(
         self, indexes: Indexes, operations: Sequence[Operation], answers: Mapping[int, tuple[OperationState, object]]

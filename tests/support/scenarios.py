@@ -6,7 +6,7 @@ from acker_protocol.operations import Ack, Fail, Init, Operation, OperationState
 from acker_protocol.tree import ACKED_TOO_OFTEN_IN_WINDOW, ACKED_TOO_OFTEN_WITHOUT_WINDOW
 from acker_service.topologies.config import TopologyConfig
 
-from tests.support.model_acker import EARLY_BYTES
+from tests.support.model_acker import EARLY_BYTES, SHORT_REASON
 
 PLAIN = TopologyConfig(message_timeout_ms=1_000, retention_ms=5_000)
 ROOT = 0xA1
@@ -88,6 +88,7 @@ def ack(edge: int, *children: int, **fields: object) -> Ack:
 
 
 FAIL = Fail(root_id=ROOT, reason="broken", component="bolt")
+LONG_REASON = "\N{SNOWMAN}a" * 40
 RESET = ResetTimeout(root_id=ROOT)
 ACKED, FAILED, TIMED_OUT = (Outcome.ACKED, None), (Outcome.FAILED, "broken"), (Outcome.TIMED_OUT, None)
 ACKED_TOO_OFTEN = (Outcome.TIMED_OUT, ACKED_TOO_OFTEN_WITHOUT_WINDOW)
@@ -468,6 +469,18 @@ SCENARIOS = [
         "early early duplicate acked",
         [ACKED],
         configuration=DEDUPE,
+    ),
+    Scenario(
+        "a root that fails in a full store is told with a short reason",
+        [init(E1), Fill(is_full=True), Fail(root_id=ROOT, reason=LONG_REASON)],
+        "pending failed",
+        [(Outcome.FAILED, LONG_REASON[:SHORT_REASON])],
+    ),
+    Scenario(
+        "an early root that fails in a full store keeps a short reason",
+        [ack(E1), Fill(is_full=True), Fail(root_id=ROOT, reason=LONG_REASON), Fill(is_full=False), init(E1)],
+        "early early failed",
+        [(Outcome.FAILED, LONG_REASON[:SHORT_REASON])],
     ),
     Scenario(
         "an operation without effect on an unknown root is answered as ever in a full store",

@@ -85,9 +85,9 @@ def apply_operation(
 
     ``now_ms`` is in Unix milliseconds. ``free_slots`` is the number of further pending roots that the spout task of an
     init may have, ``free_early`` the number of further early roots (0 in a full store), ``free_edges`` the number of
-    further ended edges of the root that may be remembered, ``max_reason`` the number of characters that an early root
-    keeps of the reason of a fail (0: neither reason nor component); None means no limit. ``is_full`` says that the
-    store is: there a pending root takes also the end of an edge that there is no room to remember.
+    further ended edges of the root that may be remembered, ``max_reason`` the number of characters that the root keeps
+    of the reason of a fail (0: neither reason nor component); None means no limit. ``is_full`` says that the store is:
+    there a pending root takes also the end of an edge that there is no room to remember.
     If the operation has no effect, the returned state equals the given one.
     """
     state = forget_expired(state, now_ms=now_ms, rules=rules)
@@ -102,7 +102,7 @@ def apply_operation(
         case Ack():
             return ack(state, operation, now_ms, rules, free_early, free_edges, is_full=is_full)
         case Fail():
-            failure = kept_failure(state, operation, max_reason)
+            failure = kept_failure(operation, max_reason)
             return fail(state, failure, now_ms, rules, free_early, free_edges, is_full=is_full)
         case _:  # ResetTimeout
             return reset_timeout(state, now_ms, rules)
@@ -370,15 +370,12 @@ def edge_refusal(
     return None if is_taken else OperationState.STORE_FULL
 
 
-def kept_failure(state: Tree | None, operation: Fail, max_reason: int | None) -> Fail:
-    """Return what a root keeps of a fail: an early one keeps it until its init comes, and may have no room for all."""
-    # rule: a root that has its init keeps all of a failure
-    if max_reason is None or (state is not None and state.spout_task is not None):
-        return operation
+def kept_failure(operation: Fail, max_reason: int | None) -> Fail:
+    """Return what a root keeps of a fail where there may be no room for all of it."""
     # rule: an early root without room keeps that it failed, and no more
     if max_reason == 0:
         return replace(operation, reason=None, component=None)
-    # rule: an early root with little room keeps the beginning of a reason
+    # rule: a root with little room keeps the beginning of a reason
     return replace(operation, reason=operation.reason and operation.reason[:max_reason])
 
 

@@ -1,24 +1,29 @@
 """What the stores that one key can fill take at most: the numbers in the table of docs/access.md hold."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from acker_protocol import routes
 from acker_protocol.ids import format_id
 from acker_service.components import Components
 from acker_service.monitoring.audit import Act, Entry
-from acker_service.redis import keys
+from acker_service.redis import keys, library
 from acker_service.redis.functions.history import Claim, Totals, note_samples
 from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller, Document, ack, fail, init
 from tests.support.pages import DOCS
-from tests.support.redis_side import at, find, on_server_of
+from tests.support.redis_side import at, everywhere, find, on_server_of
 
 pytestmark = pytest.mark.anyio
 
 SHARDS = 128
 """As many as a topology may have: each has an equal part of a bound, and a small part is filled soon."""
+
+LIMIT = 200_000_000
+"""What Redis may use where a bound depends on it."""
+MAILBOXES = "completions in mailboxes, for 10,000 completions"
 
 E, F = 0xE1, 0xE2
 LONGEST_REASON = "\N{GOTHIC LETTER AHSA}" * 1_024  # of four bytes each
@@ -68,6 +73,53 @@ async def test_the_list_of_failures_is_bounded(wide: Caller, parts: Components) 
     for root in in_first_shard(300):
         assert await wide.states(*longest(root)) == ["pending", "failed"]
     assert await taken(parts, "acker:{wide/0}:*:failures?") * SHARDS <= bound("list of failures")
+
+
+@pytest.fixture
+async def limited(parts: Components) -> AsyncIterator[None]:
+    """Let Redis use no more than `LIMIT`; a library that was just loaded has not read another limit before."""
+    await everywhere(parts, "CONFIG SET", "maxmemory", LIMIT)
+    await everywhere(parts, "FUNCTION LOAD", "REPLACE", library.source())
+    yield
+    await everywhere(parts, "CONFIG SET", "maxmemory", 0)
+    await everywhere(parts, "FUNCTION LOAD", "REPLACE", library.source())
+
+
+async def listed(call: Caller) -> list[int]:
+    """Return the roots in the list of failures, page by page."""
+    found, after = list[int](), dict[str, str]()
+    while True:
+        page = (await call.http.get(f"{routes.topology(call.topology)}/failures", params={"limit": 100} | after)).json()
+        found += [int(failure["root_id"], 16) for failure in page["failures"]]
+        if page["cursor"] is None:
+            return found
+        after = {"after": page["cursor"]}
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("at_once", [1, 40, 400])
+async def test_the_list_of_failures_takes_a_fiftieth_of_maxmemory_at_most(
+    call: Caller, parts: Components, at_once: int
+) -> None:
+    """It has the newest failures, each once, and finds those and no others."""
+    single, last = Caller(call.http, "single"), 1_200
+    await single.put(ackers=1)
+    for first in range(1, last + 1, at_once):
+        await single.states(*(op for root in range(first, first + at_once) for op in longest(root)))
+    assert LIMIT / 200 < await taken(parts, "acker:{single/0}:*:failures?") <= LIMIT / 50
+    found = await listed(single)
+    assert found == list(range(last, last - len(found), -1))
+    assert 250 < len(found) < 500
+    assert (await single.root(min(found)))["component"] == LONGEST_NAME
+    assert (await single.root(1))["component"] is None
+
+
+async def test_completions_in_mailboxes_are_bounded_by_their_number(call: Caller, parts: Components) -> None:
+    single, number = Caller(call.http, "single"), 200
+    await single.put(ackers=1)
+    for root in range(1, number + 1):
+        assert await single.states(*longest(root)) == ["pending", "failed"]
+    assert 5_000 * number < await taken(parts, "acker:{single/0}:*:m*") <= number * bound(MAILBOXES) / 10_000
 
 
 async def test_names_and_counts_of_components_are_bounded(wide: Caller, parts: Components) -> None:

@@ -487,11 +487,15 @@ def test_a_fail_without_a_reason_has_none_to_cut() -> None:
     assert (done.completion.reason, done.completion.component) == (None, "authorize")
 
 
-def test_a_pending_root_keeps_all_of_a_failure() -> None:
-    pending = apply_operation(None, INIT, now_ms=NOW, rules=RULES)
-    done = apply_operation(pending.state, FAIL, now_ms=NOW, rules=RULES, max_reason=0)
+@pytest.mark.parametrize(("max_reason", "reason"), [(None, "broken"), (3, "bro")])
+@pytest.mark.parametrize("end_on", EndOn)
+def test_a_pending_root_is_told_with_as_much_of_a_failure_as_there_is_room_for(
+    end_on: EndOn, max_reason: int | None, reason: str
+) -> None:
+    state = apply_operation(None, replace(INIT, end_on=end_on), now_ms=NOW, rules=RULES).state
+    done = apply_operation(state, FAIL, now_ms=NOW, rules=RULES, max_reason=max_reason)
     assert done.completion is not None
-    assert (done.completion.reason, done.completion.component) == ("broken", "authorize")
+    assert (done.completion.reason, done.completion.component) == (reason, "authorize")
 
 
 def test_the_completion_of_an_acked_root_has_no_reason() -> None:

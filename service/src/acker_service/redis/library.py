@@ -15,6 +15,7 @@ FILES = (
     "buckets",
     "details",
     "traces",
+    "memory",
     "early",
     "remembered",
     "record",

@@ -56,7 +56,7 @@ class _ShardList:
     def add(self, chunk: FailureChunk) -> None:
         """Add the failures of the next chunk; one that is empty, or holds an old failure, is the last."""
         self.before = min(self.before, chunk.end)
-        numbered = list(enumerate(chunk.failures, chunk.end - len(chunk.failures)))
+        numbered = list(enumerate(chunk.failures, chunk.start))
         kept = [
             (number, failure)
             for number, failure in reversed(numbered)

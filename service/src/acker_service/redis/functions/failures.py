@@ -38,10 +38,10 @@ class FailureRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureChunk:
-    """Some failures of a shard at ``now_ms``, oldest first: those with the numbers up to ``end``, without it.
+    """Some failures of a shard at ``now_ms``, oldest first: those with the numbers from ``start`` on.
 
-    ``start`` is the number that the chunk begins with, also if its first failures are missing. The shard lists no
-    failure with a number below ``lowest``.
+    The numbers of the next chunk begin with ``end``; the last ones before it may be unused. The shard lists no failure
+    with a number below ``lowest``.
     """
 
     now_ms: int

@@ -1,8 +1,8 @@
 #!lua name=acker
 --[[
   The acker inside Redis. transitions.lua holds the same state machine as acker_protocol/tree.py; a stateful property
-  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, traces, early,
-  remembered, record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, grace, tick,
+  test compares the two. Files are joined in this order: acker (names, clock, stamp), buckets, details, traces, memory,
+  early, remembered, record, failures, completions, delays, transitions, operations, fast_path, requests, sweep, grace, tick,
   mailboxes, delivery, dead, spouts, roots, failure_list, oldest, topologies, removal, monitoring, history.
 
   Rules: validate first, then write, then raise no error. A reply is a flat list that begins with a status. A changed
@@ -62,7 +62,7 @@
     counts    hash    dropped (early roots without an init), unbalanced (see resolve); completions delivered, retried,
                       published, dead (moved to the dead letters), discarded; of each outcome (acked, failed,
                       timed_out) NAME:e = completions with a latency of at most 2^e ms (and above 2^(e-1)), NAME_ms =
-                      the sum of their latencies; listed = failures that were ever listed (failures.lua)
+                      the sum of their latencies; listed, chunk: of the last failures (failures.lua)
     failures0 to failures8  string  the last failures (failures.lua); TTL 1 day
     failed    hash    failures by outcome and component (count_kind)
     delays    hash    NAME:e and NAME_ms, as in counts, of late (timeouts after their deadline) and release (completions
@@ -86,7 +86,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 54
+local VERSION = 55
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE, DROPPED = 1, 1, 1  -- forms of an init, of a fail and of an ack (operations.lua)

@@ -1,10 +1,11 @@
 --[[
   Writes the last failures of a shard: its roots that failed or timed out, in the order in which they ended.
 
-  They lie in a ring of strings, failures0 to failures8. Failure number n, counted from 0 over all failures of the shard,
-  belongs to chunk n / size, which is string chunk % 9: to begin a chunk replaces the oldest string. A string expires a
-  day after its last write. The field `listed` of counts is the number of all failures. So the last failure of a chunk has
-  a known number, and those before it are counted from there: the first ones of a chunk may be missing.
+  They lie in a ring of strings, failures0 to failures8. Failure number n belongs to chunk n / size, which is string chunk
+  % 9: to begin a chunk replaces the oldest string. A string expires a day after its last write. The first failure that a
+  chunk has counts as the first of its numbers, and the others are counted from there. The last numbers of a chunk stay
+  unused where it took as many bytes as it may. The fields of counts `listed` and `chunk` are the next number, and the
+  bytes that the chunk of the one before took.
 
   A chunk is a sequence of runs; a run holds failures of one call that have outcome, component and spout task in common:
   spout index I4, number of failures I2, bytes of the completions I4, length of the kind B, the kind, the completions
@@ -17,6 +18,9 @@ local failures_of, write_failures, component_of_failure, chunk_size_of
 
 do
   local DAY_MS, MAX_COMPONENTS = 86400000, 50
+  -- The most bytes of a list of so many failures, and their part of maxmemory. Redis reserves up to twice as many.
+  local LIST_BYTES, LIST_RATIO, LIST_FAILURES = 33554432, 0.01, 10000
+  local RUN_BYTES = 11
 
   -- Returns the list to which a failure of a spout task and a kind is appended, as a packed completion.
   function failures_of(call, spout, kind)
@@ -47,10 +51,24 @@ do
     return math.ceil(call.max_failures / (FAILURE_CHUNKS - 1))
   end
 
+  -- Returns the most bytes of a chunk.
+  local function chunk_bytes_of(call)
+    local limit = read_limit(call)
+    -- rule: the list takes less where maxmemory is little
+    local most = limit > 0 and math.min(LIST_BYTES, limit * LIST_RATIO) or LIST_BYTES
+    -- rule: each chunk takes an equal part of the bytes of the list
+    return most * call.max_failures / LIST_FAILURES / FAILURE_CHUNKS
+  end
+
+  local function chunk_key(call, number)
+    return call.base .. 'failures' .. math.floor(number / chunk_size_of(call)) % FAILURE_CHUNKS
+  end
+
+  -- Writes a run. Returns its bytes.
   local function write_run(call, group, first, last, number, begins)
     local packed = table.concat(group.list, '', first, last)
     local run = struct.pack(FAILURE_RUN, group.spout, last - first + 1, #packed, #group.kind) .. group.kind .. packed
-    local key = call.base .. 'failures' .. math.floor(number / chunk_size_of(call)) % FAILURE_CHUNKS
+    local key = chunk_key(call, number)
     if begins then
       redis.call('SET', key, run, 'PXAT', call.now + DAY_MS)
     else
@@ -58,6 +76,18 @@ do
       -- rule: a chunk of failures ends a day after its last write
       redis.call('PEXPIREAT', key, call.now + DAY_MS)
     end
+    return #run
+  end
+
+  -- Returns the last one, from the first to the last of a group, for which there is room behind the first.
+  local function last_with_room(group, first, last, room)
+    room = room - RUN_BYTES - #group.kind - #group.list[first]
+    for i = first + 1, last do
+      room = room - #group.list[i]
+      -- rule: a run keeps within the bytes of its chunk
+      if room < 0 then return i - 1 end
+    end
+    return last
   end
 
   -- Counts failures by kind. A shard counts at most so many components by name; later ones count as `other`. The field
@@ -88,22 +118,29 @@ do
       -- rule: every failure is counted
       count_kind(call, group.kind, #group.list)
     end
-    local number, size = redis.call('HINCRBY', call.base .. 'counts', 'listed', total) - total, chunk_size_of(call)
+    local counts, size, most = call.base .. 'counts', chunk_size_of(call), chunk_bytes_of(call)
+    local found = redis.call('HMGET', counts, 'listed', 'chunk')
+    local number, taken = tonumber(found[1] or 0), tonumber(found[2] or 0)
     -- rule: what would be replaced at once is not written
     local skipped = math.max(total - call.max_failures, 0)
     -- rule: what replaces all of the list begins a chunk
-    local begins = skipped > 0
-    number = number + skipped
+    if skipped > 0 then taken = 0 end
     for _, group in ipairs(call.failures) do
       local first = math.min(skipped, #group.list) + 1
       skipped = skipped - first + 1
       while first <= #group.list do
+        -- rule: a chunk without a failure, or with as many or as many bytes as it may have, is followed by the next
+        if number % size == 0 or taken == 0 or taken + RUN_BYTES + #group.kind + #group.list[first] > most then
+          number, taken = math.ceil(number / size) * size, 0
+        end
         -- rule: a run keeps within its chunk
         local last = math.min(first + size - number % size - 1, #group.list)
+        last = last_with_room(group, first, last, most - taken)
         -- rule: a chunk of failures is begun empty
-        write_run(call, group, first, last, number, begins or number % size == 0)
-        begins, number, first = false, number + last - first + 1, last + 1
+        taken = taken + write_run(call, group, first, last, number, taken == 0)
+        number, first = number + last - first + 1, last + 1
       end
     end
+    redis.call('HSET', counts, 'listed', number, 'chunk', taken)
   end
 end

@@ -261,16 +261,21 @@ do
     return not (code == 's' and root.state == 'P' and call.store_full) and code or nil
   end
 
-  -- Packs what a root keeps of a failure. An early root keeps it until its init comes: a short reason above half of what
-  -- early roots may take, and no texts above five quarters of it. A fail by hand has no such bound.
+  -- Packs what a root keeps of a failure: a short reason where memory is scarce. An early root keeps it until its init comes: a
+  -- short reason above half of what early roots may take, and no texts above five quarters of it. A fail by hand has no such bound.
   function kept_failure(call, root, op)
     local most = root.state ~= 'P' and call.limits and call.limits.max_early_bytes
     local taken = most and early_bytes(call, root)
-    -- rule: above half of what early roots may take a failure is short
-    if not most or taken * 2 <= most then return pack_failure(op.text, op.component) end
     -- rule: where early roots took a quarter more than they may, a failure has no texts
-    if taken * 4 > most * 5 then return pack_failure() end
-    return pack_failure(op.text and first_characters(op.text, SHORT_REASON), op.component)
+    if most and taken * 4 > most * 5 then return pack_failure() end
+    local reason = op.text
+    -- a short reason needs no room
+    if not reason or #reason <= SHORT_REASON then return pack_failure(reason, op.component) end
+    -- rule: above half of what early roots may take a failure is short
+    local is_short = most and taken * 2 > most
+    -- rule: where memory is scarce a failure is short
+    if is_short or not has_room_for_text(call, reason) then reason = first_characters(reason, SHORT_REASON) end
+    return pack_failure(reason, op.component)
   end
 
   -- Takes a free slot for an init. Returns nil, or the code that refuses it.
