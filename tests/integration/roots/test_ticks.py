@@ -1,7 +1,6 @@
 """A tick ends all that is overdue in several shards, two at a time, and each root once."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from acker_service.topologies.topology import Topology
 
 from tests.support.caller import Caller, init
 from tests.support.overdue import overdue
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -91,12 +89,7 @@ async def busy(parts: Components, call: Caller, first: int, second: int, *, grac
     topology = await parts.registry.create_or_update("busy", lambda _: made)
     caller, roots = Caller(call.http, "busy"), [*range(2, 2 * first + 2, 2), *range(1, 2 * second, 2)]
     await caller.states(*[init(root, 9, message_timeout_ms=100) for root in roots])
-    until = time.time() + 0.1
-
-    async def are_overdue() -> bool:
-        return time.time() > until
-
-    await eventually(are_overdue)
+    await overdue(parts, call, 1)  # of another topology: it began after them
     return topology
 
 
@@ -121,12 +114,29 @@ async def test_a_shard_with_grace_is_ticked_while_another_has_more(
         return await apply(topology, shard, call)
 
     monkeypatch.setattr(parts.shards, "call", noted)
-    assert await parts.expiry.expire_shards(topology, range(2)) == roots
+    assert await parts.expiry.expire_shards(topology, [0]) == roots
     steps = asked.count((0, function))
     begin, end = asked.index((0, function)), len(asked) - asked[::-1].index((0, function))
     meanwhile = asked[begin:end].count((1, "acker_tick_v1"))
     assert steps > 2
-    assert meanwhile >= steps // 3 if grace_ms else meanwhile <= 1
+    assert meanwhile >= steps // 3 if grace_ms else meanwhile == 0
+
+
+async def test_a_run_begins_with_a_tick_of_each_shard_with_grace(
+    parts: Components, call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not known how long the shards without anything due were left alone."""
+    monkeypatch.setattr(parts.expiry, "calls_at_once", 1)
+    topology = await busy(parts, call, 1, 0, grace_ms=1_000, buckets=64)
+    apply, ticked = parts.shards.call, list[int]()
+
+    async def noted(topology: Topology, shard: int, call: ShardCall[Any]) -> Any:
+        ticked.append(shard)
+        return await apply(topology, shard, call)
+
+    monkeypatch.setattr(parts.shards, "call", noted)
+    assert await parts.expiry.expire_shards(topology, [0]) == 1
+    assert ticked == [0, 1]
 
 
 @pytest.mark.usefixtures("one_by_one")

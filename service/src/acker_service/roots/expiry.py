@@ -81,7 +81,9 @@ class RootExpiry:
         Leaves out a shard that the topology does not have: it may have been made again since.
         """
         due = deque(shard for shard in shards if shard < len(topology.shards))
-        run = _Run(due=due, ticked_at=dict.fromkeys(due, time.monotonic()))
+        # rule: a run ticks every shard of a topology with grace
+        noted = range(len(topology.shards)) if topology.config.grace_ms else ()
+        run = _Run(due=due, ticked_at=dict.fromkeys(noted, -math.inf))
         tasks = [self._expire_slices(topology, run) for _ in range(min(self.calls_at_once, len(due)))]
         results = await asyncio.gather(*tasks, return_exceptions=True)
         for error in results:
@@ -116,26 +118,29 @@ class RootExpiry:
             for bucket in ticked.overfull_buckets:
                 ended += await self._scan_bucket(topology, shard, bucket, run)
             # rule: a shard that has more is ticked again
-            if ticked.more:
+            if ticked.more and shard not in run.due:
                 # rule: a shard that has more is ticked last then
                 run.due.append(shard)
             ended += await self._tick_late(topology, run)
         return ended
 
     async def _tick(self, topology: Topology, shard: int, run: "_Run") -> tuple[Topology, functions.expiry.Ticked]:
-        run.ticked_at[shard] = time.monotonic()
+        if shard in run.ticked_at:
+            run.ticked_at[shard] = time.monotonic()
         call = functions.expiry.tick(settings=topology.settings, max_records=RECORDS, grace_ms=topology.config.grace_ms)
         topology, ticked = await self._shards.call(topology, shard, call)
         self._metrics.tick_ended[topology.name].inc(ticked.ended)
         return topology, ticked
 
     async def _tick_late(self, topology: Topology, run: "_Run") -> int:
-        """Tick the shards of a topology with grace that the run has left alone for a second: else they have a gap."""
-        # rule: a shard with grace is ticked once a second also while others have more
-        if not topology.config.grace_ms:
-            return 0
+        """Tick the shards of a topology with grace that the run has left alone for a second: else they have a gap.
+
+        It is not known how long a shard was left alone before the run, which is ticked at once therefore.
+        """
         ended, before = 0, time.monotonic() - NOTED_EVERY_S
-        for shard in [shard for shard, ticked_at in run.ticked_at.items() if ticked_at <= before]:
+        # rule: a shard with grace is ticked once a second also while others have more
+        late = [shard for shard, ticked_at in run.ticked_at.items() if ticked_at <= before]
+        for shard in late:
             topology, ticked = await self._tick(topology, shard, run)
             ended += ticked.ended
             # rule: a shard that is found to have more meanwhile is due again
@@ -165,7 +170,7 @@ class RootExpiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """One run over shards of a topology: those that are due, and when each of all was ticked last."""
+    """One run over a topology: the shards that are due, and when each was ticked last if the topology has grace."""
 
     due: deque[int]
     ticked_at: dict[int, float]
