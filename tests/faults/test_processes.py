@@ -250,7 +250,7 @@ def test_killed_processes_come_back_and_only_requests_of_theirs_fail(acker: Acke
     assert processes(acker)["api-2"] == before["api-2"]
     log = acker.log.read_text()
     assert "Traceback" not in log
-    assert acker.http.get("/readyz").json() == {"status": "ready", "ticking": True}
+    eventually_true(lambda: acker.http.get("/readyz").json() == {"status": "ready", "ticking": True})
     wait_until_idle(acker)
     with contextlib.ExitStack() as stack:
         for _ in range(10):

@@ -216,6 +216,6 @@ def _monitoring_routers(
     """Build the routers of the index, the probes and the metrics, which every role has."""
     return [
         health.make_index_router(serves_contract=settings.role is not Role.WORKER),
-        health.make_router(readiness=parts.readiness, expiry=parts.expiry, stopping=stopping),
+        health.make_router(readiness=parts.readiness, stopping=stopping),
         health.make_metrics_router(text=parts.metrics_text, gather=gather),
     ]

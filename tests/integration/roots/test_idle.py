@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from acker_protocol.errors import StoreUnavailable
 from acker_service.components import Components
+from acker_service.redis import functions
 from acker_service.roots.expiry import RootExpiryTask
 from acker_service.topologies.callback import Webhook, register_callback
 from acker_service.topologies.config import TopologyConfig
@@ -112,9 +113,9 @@ async def test_a_topology_that_is_new_is_ticked_at_once(parts: Components, call:
 
 
 async def test_a_worker_shows_that_it_lives(parts: Components, task: RootExpiryTask) -> None:
-    assert not await parts.expiry.worker_seen()
+    assert not await parts.redis.execute(functions.topologies.worker_seen())
     await tick(task)
-    assert await parts.expiry.worker_seen()
+    assert await parts.redis.execute(functions.topologies.worker_seen())
 
 
 @pytest.mark.parametrize(("since_s", "is_noted"), [(2.0, False), (3.0, True)])
@@ -139,7 +140,7 @@ async def test_what_cannot_be_looked_at_together_is_looked_at_apart(
     await overdue(parts, topologies[0], 3)
     await tick(task)
     assert await topologies[0].outcomes() == [(3, "timed_out")]
-    assert await parts.expiry.worker_seen()
+    assert await parts.redis.execute(functions.topologies.worker_seen())
 
 
 async def test_every_topology_counts_as_visited(

@@ -60,10 +60,6 @@ class RootExpiry:
         """Note for ten seconds that a worker expires roots."""
         await self._redis.execute(functions.topologies.note_worker_alive())
 
-    async def worker_seen(self) -> bool:
-        """Check whether a worker expired roots in the last ten seconds."""
-        return await self._redis.execute(functions.topologies.worker_seen())
-
     async def expire(self, topology: Topology) -> int:
         """Expire all that is overdue in a topology, and return how many roots.
 

@@ -1,10 +1,7 @@
 """Routes of the index, of the probes and of the metrics."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
-from acker_protocol.errors import StoreUnavailable
 from fastapi import APIRouter, Request, Response
 
 from acker_service import VERSION
@@ -13,10 +10,6 @@ from acker_service.http.head import Router, end_head
 from acker_service.metrics.metrics import choose_form
 from acker_service.monitoring.metrics_text import Gather, MetricsText
 from acker_service.monitoring.readiness import Readiness
-from acker_service.roots.expiry import RootExpiry
-
-CHECK_TIMEOUT_S = 1.0
-
 
 LINKS = {"ready": "/readyz", "live": "/livez", "metrics": "/metrics"}
 """The addresses that every process has; those of the contract, a worker has not."""
@@ -37,7 +30,7 @@ def make_index_router(*, serves_contract: bool) -> APIRouter:
     return router
 
 
-def make_router(*, readiness: Readiness, expiry: RootExpiry, stopping: asyncio.Event) -> APIRouter:
+def make_router(*, readiness: Readiness, stopping: asyncio.Event) -> APIRouter:
     """Build the routes of the probes; setting ``stopping`` makes the process not ready."""
     router = Router(tags=["health"])
 
@@ -52,11 +45,11 @@ def make_router(*, readiness: Readiness, expiry: RootExpiry, stopping: asyncio.E
         if stopping.is_set():
             response.status_code = 503
             return {"status": "stopping"}
-        takes_writes, ticking = await asyncio.gather(readiness.takes_writes(), _check(expiry.worker_seen()))
-        if not takes_writes:
+        store = await readiness.look()
+        if not store.takes_writes:
             response.status_code = 503
             return {"status": "store unavailable"}
-        return {"status": "ready", "ticking": ticking}
+        return {"status": "ready", "ticking": store.ticking}
 
     return router
 
@@ -73,11 +66,3 @@ def make_metrics_router(*, text: MetricsText, gather: Gather | None = None) -> A
         return Response(await text.read(form, gather), headers={"Content-Type": form.content_type})
 
     return router
-
-
-async def _check(check: Coroutine[Any, Any, bool]) -> bool:
-    """Return the result of a check; False if it takes too long or the store is unavailable."""
-    try:
-        return await asyncio.wait_for(check, CHECK_TIMEOUT_S)
-    except (TimeoutError, StoreUnavailable):
-        return False
