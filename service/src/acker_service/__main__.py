@@ -23,8 +23,9 @@ from acker_service import VERSION
 from acker_service.claims import claim, start_line
 from acker_service.http.keys import configured_keys, entry
 from acker_service.metrics.logs import start_logging
+from acker_service.service_links import log_service_links
 from acker_service.setting_errors import option_of
-from acker_service.settings import Settings, log_service_links, read_settings, setting
+from acker_service.settings import Settings, read_settings, setting
 
 _log = logging.getLogger("acker_service.server")
 

@@ -4,9 +4,7 @@ A variable ACKER_… that is not known is an error: a setting with a misspelt na
 """
 
 import ipaddress
-import logging
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -22,17 +20,12 @@ from acker_service.delivery.egress import read_networks
 from acker_service.delivery.retry import read_schedule
 from acker_service.host_names import read_hosts, read_origins
 from acker_service.redis.durability import Mode, read_durability
+from acker_service.service_links import service_links
 from acker_service.setting_errors import PREFIX, SECRET, describe, named
 
 DAY_MS = 86_400_000
 CLIENT_VARIABLES = frozenset({"ACKER_URL", "ACKER_API_KEY", "ACKER_TOPOLOGY", "ACKER_ANCHORS", "ACKER_CHILDREN"})
 """Variables of the client, which a process may have beside the settings."""
-
-_LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
-"""How the value begins that Kubernetes gives to the variable …_PORT of a Service."""
-_HOST_OF_LINK = "_SERVICE_HOST"
-
-_log = logging.getLogger(__name__)
 
 
 class Source(StrEnum):
@@ -302,37 +295,6 @@ def read_settings(**options: Any) -> Settings:
     if errors:
         raise ValueError("\n".join(errors))
     return settings
-
-
-def service_links(environment: Mapping[str, str]) -> list[str]:
-    """List the variables by which Kubernetes tells a container the addresses of the Services in its namespace.
-
-    A Service ``acker-x`` sets ACKER_X_SERVICE_HOST, ACKER_X_SERVICE_PORT…, ACKER_X_PORT (``tcp://…``) and
-    ACKER_X_PORT_…; those of a Service ``acker`` are links even without ACKER_SERVICE_HOST.
-    """
-    names = [name for name in environment if name.upper().startswith(PREFIX)]
-    hosts = (name.upper() for name in names if name.upper().endswith(_HOST_OF_LINK))
-    services = {"ACKER"} | {name.removesuffix(_HOST_OF_LINK) for name in hosts}
-    return sorted(name for name in names if _is_link(name.upper(), environment[name], services))
-
-
-def log_service_links() -> None:
-    """Warn once of the service links that are passed over."""
-    if links := service_links(os.environ):
-        _log.warning(
-            "passed over, for they are service links of Kubernetes and no settings: %s; "
-            "to be rid of them, set enableServiceLinks: false in the spec of the pod",
-            ", ".join(links),
-        )
-
-
-def _is_link(name: str, value: str, services: set[str]) -> bool:
-    """Return whether a variable is a service link of one of these Services, given as ACKER or ACKER_X."""
-    is_address = _LINK.match(value) is not None
-    return any(
-        name.startswith((f"{service}_SERVICE_", f"{service}_PORT_")) or (is_address and name == f"{service}_PORT")
-        for service in services
-    )
 
 
 def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:

@@ -5,7 +5,8 @@ from typing import Any
 
 import platformdirs
 import pytest
-from acker_service.settings import CLIENT_VARIABLES, Settings, log_service_links, read_settings, service_links
+from acker_service.service_links import log_service_links, service_links
+from acker_service.settings import CLIENT_VARIABLES, Settings, read_settings
 from pydantic import ValidationError
 
 # What the contract says of each setting: its default, and a value that is allowed, as the environment holds it.
