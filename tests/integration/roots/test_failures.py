@@ -250,6 +250,17 @@ async def test_a_failure_that_left_the_list_shows_only_its_outcome(small: Caller
     assert (gone["outcome"], gone["reason"], gone["at_ms"]) == ("failed", None, None)
 
 
+async def test_one_call_looks_for_a_failure_in_a_part_of_the_list_at_most(small: Caller, parts: Components) -> None:
+    """So others need not wait until all of a long list is looked through."""
+    for root in range(1, 201):
+        await small.states(init(root, E), fail(root))
+    before = await command_counts(parts)
+    assert (await small.root(1))["at_ms"] is None
+    after = await command_counts(parts)
+    calls, parts_read = (after.get(command, 0) - before.get(command, 0) for command in ("fcall", "get"))
+    assert CHUNKS - 1 <= parts_read <= calls
+
+
 async def test_a_wave_of_timeouts_is_listed_as_far_as_the_list_goes(small: Caller, parts: Components) -> None:
     await small.states(init(999, E), fail(999))
     await time_out(parts, small, range(1, 301))
@@ -295,6 +306,18 @@ async def test_a_list_that_ended_leaves_an_empty_one_and_begins_again(call: Call
     await call.states(init(9, E), fail(9))
     assert await listed(call) == [(9, "failed")]
     assert (await call.root(9))["at_ms"] is not None
+
+
+async def test_nothing_is_looked_for_behind_a_part_of_the_list_that_has_ended(small: Caller, parts: Components) -> None:
+    for root in range(1, 201):
+        await small.states(init(root, E), fail(root))
+    for key in await find(parts, "*small*:failures*"):
+        await at(parts, "DEL", key)
+    before = await command_counts(parts)
+    assert (await small.root(1))["at_ms"] is None
+    after = await command_counts(parts)
+    read = after.get("get", 0) - before.get("get", 0)
+    assert 1 <= read <= 2  # one of them for the root
 
 
 async def test_a_topology_that_is_deleted_takes_its_failures_along(small: Caller, parts: Components) -> None:

@@ -92,10 +92,15 @@ class FailureReader:
         return FailurePage(failures=found, names=names, positions=left)
 
     async def find(self, topology: Topology, root_id: int) -> FailureRecord | None:
-        """Find how a root failed or timed out; None if the list does not have it any more."""
-        call = functions.failures.find_failure(settings=topology.settings, root_id=root_id)
-        _, found = await self._shards.call(topology, topology.layout.shard_of(root_id), call)
-        return found
+        """Find how a root failed or timed out; None if the list does not have it any more. Looks chunk by chunk."""
+        before = NEWEST
+        while before:
+            call = functions.failures.find_failure(settings=topology.settings, root_id=root_id, before=before)
+            topology, search = await self._shards.call(topology, topology.layout.shard_of(root_id), call)
+            if search.found is not None:
+                return search.found
+            before = search.before
+        return None
 
     async def _fill(self, topology: Topology, lists: dict[int, _ShardList]) -> Topology:
         """Read the next chunk of every shard whose last chunk is used up."""

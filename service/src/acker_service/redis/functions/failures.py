@@ -52,6 +52,14 @@ class FailureChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailureSearch:
+    """The failure of a root that a chunk has, or None; the list goes on below the number ``before``, 0 at its end."""
+
+    found: FailureRecord | None
+    before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureCounts:
     """Counts of failures by outcome and component ("" for none), and when each component failed first."""
 
@@ -65,15 +73,10 @@ def read_failures(*, settings: bytes, before: int) -> ShardCall[FailureChunk]:
     return ShardCall(function="acker_failures_v1", args=args, decode=_chunk, confirm=False)
 
 
-def find_failure(*, settings: bytes, root_id: int) -> ShardCall[FailureRecord | None]:
-    """Find the newest failure of a root; None if the list does not have it (any more)."""
-
-    def decode(reply: list[Any]) -> FailureRecord | None:
-        _, packed = reply
-        return next(_records(packed), None)
-
-    args = (settings, root_id.to_bytes(8, "big"))
-    return ShardCall(function="acker_find_failure_v1", args=args, decode=decode, confirm=False)
+def find_failure(*, settings: bytes, root_id: int, before: int) -> ShardCall[FailureSearch]:
+    """Look for the newest failure of a root in the chunk of the newest failure with a number below ``before``."""
+    args = (settings, root_id.to_bytes(8, "big"), before)
+    return ShardCall(function="acker_find_failure_v2", args=args, decode=_search, confirm=False)
 
 
 def decode_failure_counts(flat: Sequence[bytes]) -> FailureCounts:
@@ -87,6 +90,11 @@ def decode_failure_counts(flat: Sequence[bytes]) -> FailureCounts:
         elif letter == _FIRST_SEEN:
             first_ms[rest] = int(value)
     return FailureCounts(counts=counts, first_ms=first_ms)
+
+
+def _search(reply: list[Any]) -> FailureSearch:
+    packed, before = reply
+    return FailureSearch(found=next(_records(packed), None), before=before)
 
 
 def _chunk(reply: list[Any]) -> FailureChunk:

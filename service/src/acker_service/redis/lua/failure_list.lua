@@ -51,20 +51,26 @@ do
     return found
   end
 
-  -- Input: KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] root id. Finds the newest failure of a root in the list.
-  -- Output: {'ok', now, the failure as a run of its own, or ''}
+  --[[
+    Finds the newest failure of a root in one chunk, that of the newest failure before a number: to look through the
+    whole list would keep all others waiting.
+
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] root id  [4] number
+    Output  {'ok', the failure as a run of its own, or '', number to go on before, 0 if there are no more}
+  ]]
   local function find_failure(key, base, args)
     local call = begin_call(key, base, args)
     local listed, lowest = bounds(call)
-    local size = chunk_size_of(call)
-    for chunk = math.floor((listed - 1) / size), math.floor(lowest / size), -1 do
-      local packed = read_chunk(call, chunk)
-      local found = packed and last_of_root(packed, args[3])
-      if found then return { 'ok', call.now, found } end
-    end
-    return { 'ok', call.now, '' }
+    local before, size = math.min(tonumber(args[4]), listed), chunk_size_of(call)
+    if before <= lowest then return { 'ok', '', 0 } end
+    local chunk = math.floor((before - 1) / size)
+    local packed = read_chunk(call, chunk)
+    -- rule: behind a chunk that has expired there is none
+    if not packed then return { 'ok', '', 0 } end
+    -- rule: the failure of a root is looked for in a chunk, and then in the one before
+    return { 'ok', last_of_root(packed, args[3]) or '', chunk * size > lowest and chunk * size or 0 }
   end
 
   register_on_shard('acker_failures_v1', read_failures)
-  register_on_shard('acker_find_failure_v1', find_failure)
+  register_on_shard('acker_find_failure_v2', find_failure)
 end
