@@ -251,7 +251,7 @@ def early_roots_fill(folder: Path) -> Iterator[Scene]:
 def remembered_edges_fill(folder: Path) -> Iterator[Scene]:
     """A program acks ever new edges of one order."""
     with _serving(folder, "--remembered-max-bytes", "1048576") as acker:
-        acker.http.put("/v1/topologies/orders", json={"ackers": 1, "dedupe_window_ms": 600_000})
+        acker.http.put("/v1/topologies/orders", json={"dedupe_window_ms": 600_000}).raise_for_status()
         acks = [
             {"op": "ack", "root_id": f"{1:016x}", "ack_val": f"{edge:016x}", "edge_id": f"{edge:016x}"}
             for edge in range(1, 20_001)

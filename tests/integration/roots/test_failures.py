@@ -306,6 +306,10 @@ async def test_a_list_that_ended_leaves_an_empty_one_and_begins_again(call: Call
     await call.states(init(9, E), fail(9))
     assert await listed(call) == [(9, "failed")]
     assert (await call.root(9))["at_ms"] is not None
+    topology = await parts.registry.get(call.topology)
+    size = -(-topology.config.max_failures // (CHUNKS - 1))
+    counts = f"{topology.shards[topology.layout.shard_of(9)]}:{topology.incarnation}:counts"
+    assert int(await at(parts, "HGET", counts, "listed")) == size + 1, "it goes on in the middle of a chunk"
 
 
 async def test_nothing_is_looked_for_behind_a_part_of_the_list_that_has_ended(small: Caller, parts: Components) -> None:

@@ -57,7 +57,7 @@ class TopologyAges:
 class TopologyStats:
     """Statistics of a topology over all replicas, since it was created.
 
-    ``early`` are roots without their init yet, ``early_bytes`` what they take, ``remembered_bytes`` what acked edges
+    ``early`` are roots without their init yet, ``early_bytes`` what they take, ``remembered_bytes`` what ended edges
     and requests take that are remembered, ``totals`` by name, ``deliveries`` by what became of the completions,
     ``failures`` by outcome and component, ``latencies`` by outcome; ``fullest_mailbox``
     is the number of completions and dead letters of the spout task that has most.
@@ -122,7 +122,7 @@ def _remaining(stats: StoreStats) -> Iterator[Metric]:
         "Bytes that roots take whose init has not come yet: acks and fails of unknown roots are refused at the limit."
     )
     early_bytes = GaugeMetricFamily("acker_roots_early_bytes", taken, labels=["topology"])
-    known = "Bytes that acked edges and requests take that are remembered: more of them are refused at the limit."
+    known = "Bytes of ended edges and requests that are remembered, if each shard had as many as the fullest."
     remembered = GaugeMetricFamily("acker_remembered_bytes", known, labels=["topology"])
     unread = GaugeMetricFamily("acker_completions_unread", "Completions not yet released.", labels=["topology"])
     dead = GaugeMetricFamily("acker_dead_letters", "Completions that could not be delivered.", labels=["topology"])

@@ -29,6 +29,7 @@ _FOR_ROOTS = ("due", "counts", "pending", "used", "early")
 WITHOUT_NUMBER = (
     *_FOR_ROOTS,
     "ticks",
+    "remembered",
     "unread",
     "heads",
     "tips",

@@ -27,10 +27,10 @@ OTHER_COMPONENTS = "other"
 class SpoutCounts:
     """Counts over all shards: pending, unread and dead letters by spout index, totals since the topology was created.
 
-    ``early`` are roots whose init has not come yet, ``early_bytes`` what they take, ``remembered_bytes`` what acked
-    edges and requests take that are remembered, ``dropped`` early roots whose init did not come in time,
-    ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries`` count
-    completions by result, ``failures`` by outcome and component, ``latencies`` are complete latencies by outcome,
+    ``early`` are roots whose init has not come yet, ``early_bytes`` what they take, ``remembered_bytes`` what the ended
+    edges and requests would take that are remembered, if each shard had as many as the fullest, ``dropped`` early roots
+    whose init did not come in time, ``unbalanced`` the times an ack val was zero with edges outstanding; ``deliveries``
+    count completions by result, ``failures`` by outcome and component, ``latencies`` are complete latencies by outcome,
     ``ages`` is what is oldest, where that was read.
     """
 
@@ -138,7 +138,8 @@ class StatsReader:
             latencies=latencies,
             early=fields["early"],
             early_bytes=fields["early_bytes"],
-            remembered_bytes=fields["remembered_bytes"],
+            # Each shard may remember an equal part, and all edges of a root lie in one.
+            remembered_bytes=len(shards) * max((shard.totals["remembered_bytes"] for shard in shards), default=0),
             failures=failures_by_component([shard.failures for shard in shards]),
         )
 

@@ -162,7 +162,7 @@ function* rememberedEdgesFill(seen) {
     const isFull = taken > REFUSES_INITS * most;
     const effect = isFull ? "inits are refused with store_full" : "from 90 % on inits are refused";
     yield finding("remembered-edges-fill", isFull ? "trouble" : "warning",
-      `what ${topology} remembers of acked edges and requests takes ${Math.floor((100 * taken) / most)} % of what it may: ${effect}`,
+      `what a shard of ${topology} remembers of ended edges and requests takes ${Math.floor((100 * taken) / most)} % of what it may: ${effect}`,
       "shorten its dedupe window or ACKER_IDEMPOTENCY_WINDOW_MS, or find the program that acks ever new edges", { topology });
   }
 }

@@ -54,7 +54,7 @@ def early_roots_fill(seen: Evidence) -> Iterator[Finding]:
 
 
 def remembered_edges_fill(seen: Evidence) -> Iterator[Finding]:
-    """Find topologies that remember most of the acked edges and requests that they may."""
+    """Find topologies of which a shard remembers most of the ended edges and requests that it may."""
     most = seen.part("store").get("remembered_max_bytes") or 0
     for topology in seen.topologies:
         taken = topology.get("remembered_bytes") or 0
@@ -65,8 +65,8 @@ def remembered_edges_fill(seen: Evidence) -> Iterator[Finding]:
         yield Finding(
             rule="remembered-edges-fill",
             level="trouble" if is_full else "warning",
-            what=f"what {topology['topology']} remembers of acked edges and requests takes {100 * taken // most} % "
-            f"of what it may: {effect}",
+            what=f"what a shard of {topology['topology']} remembers of ended edges and requests takes "
+            f"{100 * taken // most} % of what it may: {effect}",
             do="shorten its dedupe window or ACKER_IDEMPOTENCY_WINDOW_MS, or find the program that acks ever new edges",
             topology=topology["topology"],
         )

@@ -125,6 +125,8 @@ do
     local skipped = math.max(total - call.max_failures, 0)
     -- rule: what replaces all of the list begins a chunk
     if skipped > 0 then taken = 0 end
+    -- rule: a chunk that has expired is followed by the next
+    if taken > 0 and redis.call('EXISTS', chunk_key(call, number - 1)) == 0 then taken = 0 end
     for _, group in ipairs(call.failures) do
       local first = math.min(skipped, #group.list) + 1
       skipped = skipped - first + 1

@@ -1,5 +1,5 @@
 --[[
-  What is remembered so that nothing counts twice: acked edges, and requests with an idempotency key. Their hashes lie in
+  What is remembered so that nothing counts twice: ended edges, and requests with an idempotency key. Their hashes lie in
   sets, in slices of one window; a slice expires with the window after its own, whatever became of its roots. Whoever may
   ack can fill them, so what all of them take is bounded.
 
@@ -167,7 +167,7 @@ do
     -- rule: an edge that is acked again in the slice of now is a duplicate
     if redis.call('SADD', key, member) == 0 then return 'd' end
     local numbers = redis.call('SCARD', key)
-    -- rule: a slice of acked edges expires
+    -- rule: a slice of ended edges expires
     expire_set(call, EDGES + slice, key, numbers, call.dedupe_window)
     -- rule: an edge that is remembered counts among what is
     add(call, EDGES + slice, growth_of(numbers))

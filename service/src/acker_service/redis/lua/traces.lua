@@ -230,7 +230,9 @@ do
   -- Notes an operation on a traced root, if it changed the root.
   function note_operation(call, root, op, kind, code)
     -- rule: what changed nothing is not noted
-    if kind > FAIL or not CHANGED[code] or kind == ACK and op.high == 0 and op.low == 0 then return end
+    if kind > FAIL or not CHANGED[code] or kind == ACK and op.high == 0 and op.low == 0 and op.form ~= DROPPED then
+      return
+    end
     root.entries = root.entries or {}
     root.entries[#root.entries + 1] = pack_entry(call, op, kind)
   end
