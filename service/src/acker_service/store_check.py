@@ -27,6 +27,14 @@ PINGS = 20
 
 Finding = dict[str, Any]
 
+FREES_IN_FOREGROUND: Finding = {
+    "rule": "redis-away",
+    "level": "warning",
+    "what": "Redis frees keys that expire while all requests wait: there may be sets of millions of remembered edges",
+    "do": "set lazyfree-lazy-expire yes",
+}
+"""Found where Redis says so of its configuration."""
+
 
 def judge(url: str) -> list[Finding]:
     """Return what is wrong with a Redis, as the documents of findings of ``acker doctor``.
@@ -51,6 +59,8 @@ async def _judge(url: str) -> list[Finding]:
         found = list(judge_servers(infos))
         if mode := await requirements.mode_violation():
             found.append(_trouble(mode, "correct the address: docs/redis.md"))
+        if await requirements.frees_in_foreground():
+            found.append(FREES_IN_FOREGROUND)
         return [*found, *judge_round_trip(await _round_trip_ms(redis))]
     except LayoutMismatch as error:
         return [_trouble(str(error.detail), "empty this Redis, or name another")]

@@ -12,7 +12,7 @@ from redis import Redis
 
 from tests.support.processes import freeze, thaw
 from tests.support.servers import run_acker, valkey
-from tests.support.stores import paired
+from tests.support.stores import paired, running
 from tests.support.waiting import eventually_true
 
 GOOD = {
@@ -57,6 +57,32 @@ def test_a_store_that_evicts_and_keeps_no_file_is_trouble(
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rules(found) == [("redis-away", "trouble"), ("redis-away", "warning")]
     assert "allkeys-lru" in found[0]["what"]
+
+
+FREES = "Redis frees keys that expire while all requests wait"
+
+
+@pytest.mark.parametrize(("kind", "default"), [("valkey", "yes"), ("redis7", "no"), ("redis8", "no")])
+def test_a_store_that_frees_keys_while_all_wait_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, default: str
+) -> None:
+    with running(kind, tmp_path) as store, Redis.from_url(store.url) as redis:
+        assert redis.config_get("lazyfree-lazy-expire") == {"lazyfree-lazy-expire": default}
+        for setting in ("yes", "no"):
+            redis.config_set("lazyfree-lazy-expire", setting)
+            run(["doctor", "--store", store.url])
+            said = capsys.readouterr().out
+            assert (FREES in said, "set lazyfree-lazy-expire yes" in said) == (setting == "no",) * 2
+
+
+def test_a_store_that_hides_its_configuration_has_no_finding_for_it(
+    server: EmbeddedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Redis.from_url(server.url) as redis:
+        redis.config_set("lazyfree-lazy-expire", "no")
+        redis.execute_command("ACL SETUSER", "default", "-config")
+        assert run(["doctor", "--store", server.url]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_a_store_of_another_layout_is_trouble(server: EmbeddedServer, capsys: pytest.CaptureFixture[str]) -> None:

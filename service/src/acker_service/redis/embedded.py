@@ -44,6 +44,7 @@ appendfsync {sync}
 aof-use-rdb-preamble no
 save ""
 maxmemory-policy noeviction
+lazyfree-lazy-expire yes
 """
 _PARENT_WATCHDOG = "import os, signal, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), signal.SIGTERM)"
 

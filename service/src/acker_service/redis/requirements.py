@@ -70,6 +70,10 @@ class ServerRequirements:
             _log.warning("%s", _without_channels(lacking))
         return None
 
+    async def frees_in_foreground(self) -> bool:
+        """Whether a server frees keys that expire while all requests wait; False where it hides its configuration."""
+        return "no" in (await self._settings("lazyfree-lazy-expire") or ())
+
     async def log_warnings(self) -> None:
         """Warn of settings that are allowed, but lose roots."""
         if not all(await self._append_only()):
@@ -103,15 +107,20 @@ class ServerRequirements:
         return [bool(info.get("aof_enabled")) for info in infos]
 
     async def _fsync_policies(self) -> list[str]:
+        found = await self._settings("appendfsync")
+        return ["always" if self._fsync_asserted else "unknown"] if found is None else found
+
+    async def _settings(self, name: str) -> list[str] | None:
+        """Return the value of a setting on every server; None where Redis hides its configuration."""
         if not self._config_readable:
-            return ["always" if self._fsync_asserted else "unknown"]
+            return None
         try:
-            return [_value(reply) for reply in await self._redis.on_every_server("CONFIG GET", "appendfsync")]
+            return [_value(reply) for reply in await self._redis.on_every_server("CONFIG GET", name)]
         except StoreUnavailable as error:
             if not isinstance(error.__cause__, ResponseError) or _FOR_NOW.match(str(error.__cause__)):
                 raise
             self._config_readable = False  # many managed services allow no CONFIG; one try is enough
-            return await self._fsync_policies()
+            return None
 
 
 def _without_channels(lacking: Collection[str]) -> str:
@@ -124,5 +133,5 @@ def _without_channels(lacking: Collection[str]) -> str:
 
 def _value(reply: Any) -> str:
     """Read the reply to CONFIG GET of one parameter."""
-    value = next(iter(reply.values()), "") if isinstance(reply, dict) else reply[-1]
+    value = next(iter(reply.values()), "") if isinstance(reply, dict) else next(reversed(reply), "")
     return value.decode() if isinstance(value, bytes) else str(value)
