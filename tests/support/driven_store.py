@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acker_protocol.operations import CompletionRecord, Operation, OperationState, Outcome
-from acker_service.components import Components
+from acker_service.components import Components, TopologyLimits
 from acker_service.metrics.store_collector import LatencyHistogram
 from acker_service.operations.request import ApplyRequest
 from acker_service.redis import library
@@ -73,9 +73,9 @@ class DrivenStore:
         self._store = Components(
             url,
             window_ms=window_ms,
-            max_early=max_early,
-            early_max_bytes=early_max_bytes,
-            remembered_max_bytes=remembered_max_bytes,
+            limits=TopologyLimits(
+                max_early=max_early, early_max_bytes=early_max_bytes, remembered_max_bytes=remembered_max_bytes
+            ),
         )
         self._store.backpressure.remembered_max_bytes_if_full = remembered_if_full
         self.now_ms = START_MS

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from acker_protocol.errors import StoreUnavailable
@@ -50,19 +51,34 @@ from acker_service.topologies.topology import DEFAULT_LIMITS
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyLimits:
+    """The limits of each topology, which all processes share.
+
+    ``mailbox_max`` is the number of unread completions of a spout task from which on it takes no inits, ``max_spouts``
+    the number of spout tasks, ``max_early`` the number of early roots and ``early_max_bytes`` the bytes of theirs from
+    which on no more begin, ``remembered_max_bytes`` the bytes that remembered edges and requests take at most.
+    """
+
+    mailbox_max: int = 1_000_000
+    max_spouts: int = 10_000
+    max_early: int = 1_000_000
+    early_max_bytes: int = 67_108_864
+    remembered_max_bytes: int = 1_073_741_824
+
+
+DEFAULT_TOPOLOGY_LIMITS = TopologyLimits()
+
+
 class Components:
     """The parts of the service, built on one Redis, opened and closed together.
 
     Only the wiring (`server`, `app`, `worker_role`) holds this: routers and tasks are handed the parts that they use.
     ``window_ms`` is the minimum time that a request's idempotency key is remembered, ``spout_idle_ms`` the time after
-    which an unused ephemeral spout task is deleted, ``mailbox_max`` the number of unread completions of a spout task
-    from which on it takes no inits, ``max_spouts`` the number of spout tasks that a topology may have, ``max_early``
-    the number of early roots of a topology and ``early_max_bytes`` the bytes of theirs from which on no more begin,
-    ``remembered_max_bytes`` the bytes that remembered edges and requests of a topology take at most,
-    ``buckets`` the number of small hashes of each shard of the default topology, ``trace_limits`` the bounds of a
-    topology's traces, ``durability`` when a write counts as done (for ``fsync_asserted`` see `ServerRequirements`),
-    ``supervised`` whether `EmbeddedServer` runs the Redis, and logs when it ends, ``role`` what the list of processes
-    says of this one.
+    which an unused ephemeral spout task is deleted, ``buckets`` the number of small hashes of each shard of the default
+    topology, ``trace_limits`` the bounds of a topology's traces, ``durability`` when a write counts as done (for
+    ``fsync_asserted`` see `ServerRequirements`), ``supervised`` whether `EmbeddedServer` runs the Redis, and logs when
+    it ends, ``role`` what the list of processes says of this one.
     """
 
     def __init__(
@@ -71,11 +87,7 @@ class Components:
         *,
         window_ms: int,
         spout_idle_ms: int = 86_400_000,
-        mailbox_max: int = 1_000_000,
-        max_spouts: int = 10_000,
-        max_early: int = 1_000_000,
-        early_max_bytes: int = 67_108_864,
-        remembered_max_bytes: int = 1_073_741_824,
+        limits: TopologyLimits = DEFAULT_TOPOLOGY_LIMITS,
         buckets: int = BUCKETS,
         trace_limits: TraceLimits = DEFAULT_LIMITS,
         durability: Durability = RELAXED,
@@ -84,11 +96,20 @@ class Components:
         role: str = "all",
     ) -> None:
         self.metrics = Metrics()
-        counted = self.metrics.operations
         self.window_ms = window_ms
         self.redis = RedisClient(url, self.metrics.redis, durability=durability, supervised=supervised)
         self._requirements = ServerRequirements(self.redis, durability, fsync_asserted=fsync_asserted)
         self.registry = TopologyRegistry(self.redis, window_ms=window_ms, buckets=buckets, trace_limits=trace_limits)
+        self._build_topologies(max_spouts=limits.max_spouts, spout_idle_ms=spout_idle_ms)
+        self._build_monitoring(limits, role=role, durability=durability)
+        self._build_roots(max_early=limits.max_early)
+        self._build_mailboxes()
+        self._show_limits(limits)
+        self._wake_task: asyncio.Task[None] | None = None
+
+    def _build_topologies(self, *, max_spouts: int, spout_idle_ms: int) -> None:
+        """Build what configures topologies and their spout tasks, counts what is in them, and deletes them."""
+        counted = self.metrics.operations
         self.spouts = SpoutRegistry(self.redis, self.registry, max_spouts=max_spouts)
         self.shards = Shards(self.redis, self.registry)
         self.stats = StatsReader(self.redis, self.shards)
@@ -97,6 +118,9 @@ class Components:
         self.spout_deleter = SpoutDeleter(
             self.registry, self.shards, self.spouts, self.stats, counted, idle_ms=spout_idle_ms
         )
+
+    def _build_monitoring(self, limits: TopologyLimits, *, role: str, durability: Durability) -> None:
+        """Build what watches the store and tells of it, and refuses what it has no room for."""
         self.monitor = StoreMonitor(self.redis, self.registry, self.stats, AgeReader(self.shards, self.spouts))
         self.readiness = Readiness(self.redis, self.registry)
         self.backpressure = Backpressure(
@@ -104,31 +128,11 @@ class Components:
             self.registry,
             self.stats,
             self._requirements,
-            mailbox_max=mailbox_max,
-            early_max_bytes=early_max_bytes,
-            remembered_max_bytes=remembered_max_bytes,
+            mailbox_max=limits.mailbox_max,
+            early_max_bytes=limits.early_max_bytes,
+            remembered_max_bytes=limits.remembered_max_bytes,
         )
         self.metrics_text = MetricsText(self.monitor, self.backpressure, self.metrics)
-        self.applier = Applier(
-            self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
-        )
-        self.failures = FailureReader(self.shards, self.spouts)
-        self.roots = RootReader(self.shards, self.spouts, self.failures, counted)
-        self.explainer = RootExplainer(self.shards, self.spouts)
-        self.pending_roots = PendingRoots(self.shards, self.spouts)
-        self.root_notifier = RootNotifier(self.registry, self.shards)
-        self.expiry = RootExpiry(self.redis, self.shards, counted)
-        self.mailboxes = MailboxReader(self.shards, counted)
-        self.mailbox_notifier = MailboxNotifier(self.redis, self.registry, self.shards, counted)
-        self.followers = MailboxFollowers(
-            self.registry, self.spouts, self.mailbox_notifier, ReadCoalescer(self.mailboxes), counted
-        )
-        self.dead_letters = DeadLetters(self.shards, counted)
-        self.leases = LeaseStore(self.redis, self.shards)
-        for name, limit in ((MAILBOX, mailbox_max), (SPOUTS, max_spouts), (EARLY, max_early)):
-            self.metrics.http.limits[name].set(limit)
-        self.metrics.http.limits[EARLY_BYTES].set_function(lambda: self.backpressure.early_max_bytes)
-        self.metrics.http.limits[REMEMBERED_BYTES].set_function(lambda: self.backpressure.remembered_max_bytes)
         self.audit = AuditTrail(self.redis, self.metrics.audit)
         self.recorder = HistoryRecorder(self.redis, TotalsReader(self.redis, self.registry))
         self.history = HistoryReader(self.redis, self.registry, self.stats)
@@ -141,7 +145,39 @@ class Components:
             self.metrics.http,
             durability=str(durability),
         )
-        self._wake_task: asyncio.Task[None] | None = None
+
+    def _build_roots(self, *, max_early: int) -> None:
+        """Build what applies operations, and reads, awaits and times out roots."""
+        counted = self.metrics.operations
+        self.applier = Applier(
+            self.redis, self.registry, self.shards, self.spouts, self.backpressure, counted, max_early=max_early
+        )
+        self.failures = FailureReader(self.shards, self.spouts)
+        self.roots = RootReader(self.shards, self.spouts, self.failures, counted)
+        self.explainer = RootExplainer(self.shards, self.spouts)
+        self.pending_roots = PendingRoots(self.shards, self.spouts)
+        self.root_notifier = RootNotifier(self.registry, self.shards)
+        self.expiry = RootExpiry(self.redis, self.shards, counted)
+
+    def _build_mailboxes(self) -> None:
+        """Build what reads, awaits and leases completions."""
+        counted = self.metrics.operations
+        self.mailboxes = MailboxReader(self.shards, counted)
+        self.mailbox_notifier = MailboxNotifier(self.redis, self.registry, self.shards, counted)
+        self.followers = MailboxFollowers(
+            self.registry, self.spouts, self.mailbox_notifier, ReadCoalescer(self.mailboxes), counted
+        )
+        self.dead_letters = DeadLetters(self.shards, counted)
+        self.leases = LeaseStore(self.redis, self.shards)
+
+    def _show_limits(self, limits: TopologyLimits) -> None:
+        """Show the limits in the metrics; backpressure may lower two of them."""
+        shown = self.metrics.http.limits
+        shown[MAILBOX].set(limits.mailbox_max)
+        shown[SPOUTS].set(limits.max_spouts)
+        shown[EARLY].set(limits.max_early)
+        shown[EARLY_BYTES].set_function(lambda: self.backpressure.early_max_bytes)
+        shown[REMEMBERED_BYTES].set_function(lambda: self.backpressure.remembered_max_bytes)
 
     async def open(self, *, is_checked: bool = False) -> None:
         """Load the function library into Redis and create the default topology.
@@ -192,11 +228,13 @@ def make_components(url: str, settings: Settings) -> Components:
         url,
         window_ms=settings.idempotency_window_ms,
         spout_idle_ms=settings.spout_idle_ms,
-        mailbox_max=settings.mailbox_max,
-        max_spouts=settings.max_spouts,
-        max_early=settings.max_early,
-        early_max_bytes=settings.early_max_bytes,
-        remembered_max_bytes=settings.remembered_max_bytes,
+        limits=TopologyLimits(
+            mailbox_max=settings.mailbox_max,
+            max_spouts=settings.max_spouts,
+            max_early=settings.max_early,
+            early_max_bytes=settings.early_max_bytes,
+            remembered_max_bytes=settings.remembered_max_bytes,
+        ),
         buckets=settings.buckets,
         trace_limits=TraceLimits(max_bytes=settings.trace_max_bytes, ttl_ms=settings.trace_ttl_ms),
         durability=read_durability(settings.durability),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from acker_service.components import Components
+from acker_service.components import Components, TopologyLimits
 from acker_service.delivery.leases import CallbackSuperseded, ClaimedBatch, Lease, TopologyChanged
 from acker_service.delivery.response import DeliveryResult, ResultKind
 from acker_service.delivery.retry import EntryResult, MailboxEntry, Rest, Schedule, Settlement, plan_settlements
@@ -484,7 +484,7 @@ async def test_a_spout_task_that_is_removed_leaves_nothing_behind(worker: Worker
 
 async def test_dead_letters_fill_a_mailbox(worker: Worker, call: Caller) -> None:
     await dead(worker, call)
-    narrow = Components(worker.store.redis.url, window_ms=600_000, mailbox_max=5)
+    narrow = Components(worker.store.redis.url, window_ms=600_000, limits=TopologyLimits(mailbox_max=5))
     await narrow.backpressure.refresh()
     lease = await worker.lease()
     assert await narrow.backpressure.full_mailboxes(lease.topology, [lease.spout.index]) == {lease.spout.index}

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from acker_service.app import make_app
-from acker_service.components import Components
+from acker_service.components import Components, TopologyLimits
 from acker_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -14,7 +14,7 @@ T = "/v1/topologies/default"
 @pytest.fixture
 async def narrow(parts: Components, stopping: object, valkey_url: str) -> httpx.AsyncClient:
     """A replica that takes three unread completions a spout task."""
-    replica = Components(valkey_url, window_ms=600_000, mailbox_max=3)
+    replica = Components(valkey_url, window_ms=600_000, limits=TopologyLimits(mailbox_max=3))
     app = make_app(replica, Settings(), stopping)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://narrow.localhost") as client:
         client.store = replica  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from acker_service.app import make_app
-from acker_service.components import Components
+from acker_service.components import Components, TopologyLimits
 from acker_service.http.keys import digest_of
 from acker_service.settings import Settings
 
@@ -99,11 +99,9 @@ async def test_limits_are_shown_beside_their_usage(valkey_url: str, parts: Compo
     limited = Components(
         valkey_url,
         window_ms=600_000,
-        mailbox_max=11,
-        max_spouts=12,
-        max_early=13,
-        early_max_bytes=99_000,
-        remembered_max_bytes=2_000_000,
+        limits=TopologyLimits(
+            mailbox_max=11, max_spouts=12, max_early=13, early_max_bytes=99_000, remembered_max_bytes=2_000_000
+        ),
     )
     settings = Settings(max_in_flight=14, max_waiting=15, max_in_flight_bytes=8_388_608)
     transport = httpx.ASGITransport(app=make_app(limited, settings, stopping))

@@ -9,7 +9,7 @@ from acker_protocol import routes
 from acker_protocol.operations import Ack, Fail, Init, Operation
 from acker_protocol.wire.packed import CONTENT_TYPE, encode_packed
 from acker_service.app import make_app
-from acker_service.components import Components
+from acker_service.components import Components, TopologyLimits
 from acker_service.settings import Settings
 
 from tests.support.caller import Caller, Document, ack, compact_ack, fail, init, reset_timeout
@@ -36,7 +36,7 @@ EVERY = pytest.mark.parametrize("make", OPERATIONS.values(), ids=OPERATIONS.keys
 @pytest.fixture
 async def narrow(valkey_url: str) -> AsyncIterator[Components]:
     """A service that takes few early roots."""
-    parts = Components(valkey_url, window_ms=600_000, max_early=MAX_EARLY)
+    parts = Components(valkey_url, window_ms=600_000, limits=TopologyLimits(max_early=MAX_EARLY))
     await flush(parts)
     await parts.open()
     yield parts
@@ -117,7 +117,7 @@ async def test_known_roots_go_on_and_leave_their_places_to_others(call: Caller) 
 
 
 async def test_replicas_share_one_count(call: Caller, valkey_url: str) -> None:
-    other = Components(valkey_url, window_ms=600_000, max_early=MAX_EARLY)
+    other = Components(valkey_url, window_ms=600_000, limits=TopologyLimits(max_early=MAX_EARLY))
     app = make_app(other, Settings(), asyncio.Event())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://other.localhost") as http:
         beside = Caller(http, call.topology)
@@ -154,7 +154,7 @@ async def test_what_a_full_store_refuses_leaves_no_key_behind(
 @pytest.fixture
 async def small(valkey_url: str) -> AsyncIterator[Caller]:
     """A topology of a service whose early roots take few bytes: three in each shard, and no more."""
-    parts = Components(valkey_url, window_ms=600_000, early_max_bytes=SHARDS * 3 * EARLY_BYTES)
+    parts = Components(valkey_url, window_ms=600_000, limits=TopologyLimits(early_max_bytes=SHARDS * 3 * EARLY_BYTES))
     await flush(parts)
     await parts.open()
     app = make_app(parts, Settings(), asyncio.Event())

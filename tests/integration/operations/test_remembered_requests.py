@@ -9,7 +9,7 @@ import httpx
 import pytest
 from acker_protocol.routes import IDEMPOTENCY_REPLAYED
 from acker_service.app import make_app
-from acker_service.components import Components
+from acker_service.components import Components, TopologyLimits
 from acker_service.settings import Settings
 from acker_service.topologies.spouts import UNREGISTERED
 from acker_service.topologies.topology import Topology
@@ -221,7 +221,7 @@ SET_BYTES = 224
 @pytest.fixture
 async def small(valkey_url: str) -> AsyncIterator[Components]:
     """A service that remembers little: about three edges of each shard, each in a set of its own."""
-    parts = Components(valkey_url, window_ms=600_000, remembered_max_bytes=SHARDS * 600)
+    parts = Components(valkey_url, window_ms=600_000, limits=TopologyLimits(remembered_max_bytes=SHARDS * 600))
     await flush(parts)
     await parts.open()
     yield parts

@@ -7,7 +7,7 @@ from functools import partial
 import httpx
 import pytest
 from acker_service.app import make_app
-from acker_service.components import Components
+from acker_service.components import Components, TopologyLimits
 from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
@@ -78,7 +78,7 @@ async def listened(parts: Components, topology: str) -> bool:
 @pytest.fixture
 async def narrow(twins: list[Caller], valkey_url: str, stopping: asyncio.Event) -> AsyncIterator[Components]:
     """A replica that takes three unread completions of a spout task."""
-    replica = Components(valkey_url, window_ms=600_000, mailbox_max=3)
+    replica = Components(valkey_url, window_ms=600_000, limits=TopologyLimits(mailbox_max=3))
     transport = httpx.ASGITransport(app=make_app(replica, Settings(), stopping))
     async with httpx.AsyncClient(transport=transport, base_url="http://narrow.localhost") as http:
         full = Caller(http, NAMES[0])
