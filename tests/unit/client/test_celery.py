@@ -56,7 +56,9 @@ def _signals() -> list[tuple[str, Signal]]:
     return [(name, value) for name, value in vars(signals).items() if isinstance(value, Signal)]
 
 
-def _define(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one after the other
+def _define(app: Celery, tasks: SimpleNamespace) -> None:
+    """Define the tasks, which note in ``tasks`` what they have done."""
+
     @app.task
     def leaf(work: Any) -> Any:
         tasks.done.append(work)
@@ -68,11 +70,31 @@ def _define(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one af
             fan.delay(depth - 1)
         tasks.done.append(depth)
 
+    @app.task
+    def body(results: list[Any]) -> None:
+        tasks.done.append(("body", sorted(map(str, results))))
+
+    @app.task(bind=True)
+    def replaces(self: Task, kind: str) -> None:
+        by = leaf.si("replacement")
+        leaf.delay("child")
+        raise self.replace(by if kind == "task" else group(by, leaf.si("another")))
+
+    for name in FOREIGN_NAMES:
+        app.task(name=name)(fan.run)
+
+    _hold(tasks, leaf, fan, body, replaces)
+    _define_failing(app, tasks)
+
+
+def _define_failing(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one after the other
+    """Define the tasks that fail, in some tries or for good."""
+
     @app.task(bind=True, max_retries=3)
     def retries(self: Task, name: str, *, sends: bool = False) -> None:
         tasks.tries[name] = tasks.tries.get(name, 0) + 1
         if sends:
-            leaf.delay(f"{name} {tasks.tries[name]}")
+            tasks.leaf.delay(f"{name} {tasks.tries[name]}")
         if tasks.tries[name] < 3:
             raise self.retry(countdown=0)
         tasks.done.append(name)
@@ -99,20 +121,11 @@ def _define(app: Celery, tasks: SimpleNamespace) -> None:  # noqa: C901 - one af
     def rejects() -> None:
         raise Reject("never", requeue=False)
 
-    @app.task
-    def body(results: list[Any]) -> None:
-        tasks.done.append(("body", sorted(map(str, results))))
+    _hold(tasks, retries, fails, ignores, stores_a_failure, rejects)
 
-    @app.task(bind=True)
-    def replaces(self: Task, kind: str) -> None:
-        by = leaf.si("replacement")
-        leaf.delay("child")
-        raise self.replace(by if kind == "task" else group(by, leaf.si("another")))
 
-    for name in FOREIGN_NAMES:
-        app.task(name=name)(fan.run)
-
-    for task in (leaf, fan, retries, fails, ignores, stores_a_failure, rejects, body, replaces):
+def _hold(tasks: SimpleNamespace, *defined: Task) -> None:
+    for task in defined:
         setattr(tasks, task.name.rpartition(".")[2], task)
 
 
