@@ -3,7 +3,7 @@
 import contextvars
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,8 +59,8 @@ def tasks(memory: MemoryAcker) -> Iterator[SimpleNamespace]:
 
 
 def _define(broker: StubBroker, tasks: SimpleNamespace) -> None:  # noqa: C901 - one after the other
-    def actor(**options: Any) -> Any:
-        return dramatiq.actor(broker=broker, **({"max_retries": 0} | options))
+    """Define the tasks, which note in ``tasks`` what they have done."""
+    actor = _actors(broker)
 
     @actor()
     def leaf(work: Any) -> None:
@@ -80,23 +80,6 @@ def _define(broker: StubBroker, tasks: SimpleNamespace) -> None:  # noqa: C901 -
         for _ in range(2 if depth else 0):
             fan.send(depth - 1)
         tasks.done.append(depth)
-
-    @actor(max_retries=3)
-    def retries(name: str, sends: bool, told: bool) -> None:  # noqa: FBT001
-        tasks.tries[name] = tasks.tries.get(name, 0) + 1
-        if sends:
-            leaf.send(f"{name} {tasks.tries[name]}")
-        if tasks.tries[name] < 3:
-            raise Retry(delay=1)
-        tasks.done.append(name)
-
-    @actor()
-    def failure(_message: Any, _error: Any) -> None:
-        tasks.done.append("told")
-
-    @actor()
-    def fails() -> None:
-        raise ValueError("for good")
 
     @actor()
     def skipped() -> None:
@@ -118,7 +101,43 @@ def _define(broker: StubBroker, tasks: SimpleNamespace) -> None:  # noqa: C901 -
     for name in FOREIGN_NAMES:
         actor(actor_name=name)(fan.fn)
 
-    for each in (leaf, step, last, fan, retries, failure, fails, skipped, starts_threads):
+    _hold(tasks, leaf, step, last, fan, skipped, starts_threads)
+    _define_failing(broker, tasks)
+
+
+def _define_failing(broker: StubBroker, tasks: SimpleNamespace) -> None:
+    """Define the tasks that fail, in some tries or for good, and the one that is told of a failure."""
+    actor = _actors(broker)
+
+    @actor(max_retries=3)
+    def retries(name: str, sends: bool, told: bool) -> None:  # noqa: FBT001
+        tasks.tries[name] = tasks.tries.get(name, 0) + 1
+        if sends:
+            tasks.leaf.send(f"{name} {tasks.tries[name]}")
+        if tasks.tries[name] < 3:
+            raise Retry(delay=1)
+        tasks.done.append(name)
+
+    @actor()
+    def failure(_message: Any, _error: Any) -> None:
+        tasks.done.append("told")
+
+    @actor()
+    def fails() -> None:
+        raise ValueError("for good")
+
+    _hold(tasks, retries, failure, fails)
+
+
+def _actors(broker: StubBroker) -> Callable[..., Any]:
+    def actor(**options: Any) -> Any:
+        return dramatiq.actor(broker=broker, **({"max_retries": 0} | options))
+
+    return actor
+
+
+def _hold(tasks: SimpleNamespace, *defined: Any) -> None:
+    for each in defined:
         setattr(tasks, each.actor_name, each)
 
 
