@@ -13,12 +13,18 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = {"acker_client": "client", "acker_service": "service", "acker_spark": "spark_connector"}
 """The name of a distribution in the names of its files, and its folder in the repository."""
 
+TYPESCRIPT = "client/typescript"
+_PACKAGES = f"{TYPESCRIPT}/node_modules"
+
 _COPIED = (*FOLDERS.values(), "Makefile", "README.md", "docs", "requirements.lock")
-_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info")
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "node_modules")
 
 
 def copy_repository(to: Path) -> Path:
-    """Copy what `make dist` reads, with a `.venv` in which it finds its build backend and no other program."""
+    """Copy what `make dist` reads, with a `.venv` in which it finds its build backend and no other program.
+
+    The packages of npm are those of the repository, where npm is installed.
+    """
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -31,13 +37,16 @@ def copy_repository(to: Path) -> Path:
     (programs / "uv-build").symlink_to(Path(sys.executable).with_name("uv-build"))
     (programs / "python").symlink_to("/bin/false")  # `make dist` must find that nothing is to be installed
     (to / ".venv" / ".runtime").touch()
+    if shutil.which("npm"):
+        subprocess.run(["make", "--silent", f"{_PACKAGES}/.package-lock.json"], cwd=ROOT, check=True, timeout=300)
+        (to / _PACKAGES).symlink_to(ROOT / _PACKAGES)
     return to
 
 
 def make_dist(repository: Path, *, umask: int = 0o022) -> dict[str, Path]:
     """Build the distributions of a copy, and return the files made, by name."""
     made = subprocess.run(
-        ["make", "dist"], cwd=repository, umask=umask, capture_output=True, text=True, check=False, timeout=100
+        ["make", "dist"], cwd=repository, umask=umask, capture_output=True, text=True, check=False, timeout=600
     )
     assert made.returncode == 0, made.stderr
     return {file.name: file for file in (repository / "dist").iterdir()}

@@ -1,5 +1,6 @@
 """`make dist` makes a wheel and a source distribution of each distribution, wholly, and the same bytes each time."""
 
+import json
 import re
 import subprocess
 import sys
@@ -13,17 +14,33 @@ import pytest
 import yaml
 from acker_service import VERSION
 
-from tests.dist.building import FOLDERS, ROOT, copy_repository, make_dist, metadata, touch_all, wheel_of
+from tests.dist.building import FOLDERS, ROOT, TYPESCRIPT, copy_repository, make_dist, metadata, touch_all, wheel_of
+from tests.support.programs import needed as needed_program
 
 RUN = ("3.11", "3.12", "3.13")
 """The releases of Python on which `make test-dist` was run."""
 
 LICENSE = (ROOT / "LICENSE").read_bytes()
 
+pytestmark = pytest.mark.timeout(1200)
+
 
 def test_each_distribution_has_a_wheel_and_a_source_distribution(built: dict[str, Path]) -> None:
     expected = {f"{name}-{VERSION}{end}" for name in FOLDERS for end in (".tar.gz", "-py3-none-any.whl")}
-    assert built.keys() == expected
+    assert {name for name in built if not name.endswith(".tgz")} == expected
+
+
+def test_the_package_for_npm_holds_its_modules_and_nothing_else(built: dict[str, Path]) -> None:
+    needed_program("npm")
+    modules = {file.stem for file in (ROOT / TYPESCRIPT / "src").iterdir()}
+    public = {"index", "http", "webhook", "testing"}
+    with tarfile.open(built[f"acker-client-{VERSION}.tgz"]) as archive:
+        held = {each.removeprefix("package/") for each in archive.getnames()}
+    assert held == {
+        *("LICENSE", "README.md", "package.json"),
+        *(f"dist/{module}{end}" for module in modules for end in (".js", ".d.ts")),
+        *(f"dist/{module}{end}" for module in public for end in (".mjs", ".d.mts")),
+    }
 
 
 def test_another_build_gives_the_same_bytes(built: dict[str, Path], tmp_path: Path) -> None:
@@ -111,7 +128,7 @@ def test_the_connector_needs_no_pyspark_but_by_an_extra(built: dict[str, Path]) 
 
 
 def test_the_licence_stands_beside_all_that_is_published() -> None:
-    for folder in (*FOLDERS.values(), "deploy/helm/acker"):
+    for folder in (*FOLDERS.values(), TYPESCRIPT, "deploy/helm/acker"):
         assert (ROOT / folder / "LICENSE").read_bytes() == LICENSE
     assert read_yaml("deploy/helm/acker/Chart.yaml")["annotations"]["artifacthub.io/license"] == "Apache-2.0"
     assert contract()["license"]["identifier"] == "Apache-2.0"
@@ -124,7 +141,8 @@ def test_all_that_is_published_has_one_version() -> None:
     versions = [each["project"]["version"] for each in distributions]
     needed = re.findall(r"acker-client==([0-9.]+)", str(distributions))
     image = re.findall(r"^ARG VERSION=(.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert {*versions, *needed, *image, chart["version"], chart["appVersion"], contract()["version"]} == {VERSION}
+    npm = [json.loads((ROOT / TYPESCRIPT / f"package{end}.json").read_text())["version"] for end in ("", "-lock")]
+    assert {*versions, *npm, *needed, *image, chart["version"], chart["appVersion"], contract()["version"]} == {VERSION}
     assert (ROOT / "CHANGELOG.md").read_text().count(f"\n## {VERSION}") == 1
 
 
