@@ -286,6 +286,31 @@ def test_a_full_store_remembers_fewer_edges_and_lets_pending_roots_end(
     assert states(store, Ack(root_id=2, ack_val=OPEN, outstanding=-1, edge_id=1)) == ["acked"]
 
 
+@BOTH
+@pytest.mark.parametrize("is_spent", [False, True], ids=["with memory left", "with no memory left"])
+def test_a_full_store_remembers_fewer_requests_where_redis_uses_all_that_it_may(
+    make: Callable[..., DrivenStore], driven_url: str, configuration: TopologyConfig, *, is_spent: bool
+) -> None:
+    """What edges take does not count here: pending roots of a topology that remembers many have to end, too."""
+    store = make(configuration, remembered_max_bytes=100_000, remembered_if_full=2_000)
+    states(store, init(1), init(2), *edges(1, range(1, 1_001)))
+    store.fill(is_full=True)
+    with Redis.from_url(driven_url) as redis:
+        redis.config_set("maxmemory", 1 if is_spent else 0)
+        try:
+            answers = [states(store, Ack(root_id=1, ack_val=1), key=f"key {number}")[0] for number in range(300)]
+            last = Ack(root_id=2, ack_val=OPEN, outstanding=-1)
+            assert states(store, last, key="new") == ["store_full" if is_spent else "acked"]
+            assert states(store, last) == ["acked" if is_spent else "finished"]
+        finally:
+            redis.config_set("maxmemory", 0)
+    taken = answers.count("pending")
+    assert answers == ["pending"] * taken + ["store_full"] * (300 - taken)
+    assert (taken < 300) == is_spent
+    assert sum(counted(store, "requests")) >= 2_000
+    assert (sum(counted(store, "requests")) < 2_000 + 2 * SET_BYTES) == is_spent
+
+
 def test_without_edges_and_keys_nothing_is_counted(make: Callable[..., DrivenStore]) -> None:
     store = make(replace(DEDUPES, dedupe_window_ms=0))
     states(store, init(1), *edges(1, range(1, 11)), *edges(2, [1]), Fail(root_id=3))

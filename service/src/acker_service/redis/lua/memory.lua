@@ -3,12 +3,13 @@
   nothing else bounds them: in mailboxes, in lists of failures, and beside roots that wait for all of their edges.
 ]]
 
-local has_room_for_text, read_limit
+local has_room_for_text, read_limit, is_memory_spent
 
 do
   local TEXTS_RATIO, READ_MS, COPIES = 0.75, 1000, 2
-  -- What the process of Redis keeps between calls: when it read, maxmemory (0: none), and the bytes left for texts.
-  local read_at, limit, room = -READ_MS, 0, 0
+  -- What the process of Redis keeps between calls: when it read, maxmemory (0: none), what was used, and the bytes left
+  -- for texts.
+  local read_at, limit, used, room = -READ_MS, 0, 0, 0
 
   -- Reads the memory once a second, because to read it takes as long as a call. A server that tells nothing has no limit.
   local function read_memory(now)
@@ -16,8 +17,9 @@ do
     local memory = redis.pcall('INFO', 'memory')
     if type(memory) ~= 'string' then memory = '' end
     read_at, limit = now, tonumber(memory:match('maxmemory:(%d+)')) or 0
+    used = tonumber(memory:match('used_memory:(%d+)')) or 0
     -- rule: without maxmemory there is room for every text
-    room = limit == 0 and math.huge or limit * TEXTS_RATIO - tonumber(memory:match('used_memory:(%d+)'))
+    room = limit == 0 and math.huge or limit * TEXTS_RATIO - used
   end
 
   -- Whether there is room for a long text in a mailbox and in a list of failures; takes it.
@@ -34,5 +36,11 @@ do
   function read_limit(call)
     read_memory(call.now)
     return limit
+  end
+
+  -- Whether this server uses all that it may.
+  function is_memory_spent(call)
+    read_memory(call.now)
+    return limit > 0 and used >= limit
   end
 end

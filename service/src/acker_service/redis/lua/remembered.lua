@@ -104,9 +104,16 @@ do
     note_change(call, known)
   end
 
+  -- Whether there is room to remember a request. Beyond maxmemory there is less; but not before, in a store that is full:
+  -- a request that is not remembered is not applied, and pending roots have to end.
   function has_room_for_requests(call)
+    local known, limits = sums_of(call), call.limits
     -- rule: what requests take is bounded, with what edges take
-    return sums_of(call).bytes < call.limits.max_remembered
+    if known.bytes >= limits.max_remembered then return false end
+    if not call.store_full or not is_memory_spent(call) then return true end
+    local taken = known.sums[REQUESTS * FIELDS + 1] + known.sums[LAST * FIELDS + 1]
+    -- rule: where Redis uses all that it may, requests take less
+    return taken < limits.max_remembered_if_full
   end
 
   -- Whether there is room to remember an edge. For one of a pending root there is less in a full store: the root ends also
