@@ -136,6 +136,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("an edge that is remembered counts among what an early root takes", None, "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
     ("an edge that is remembered counts among what an early root takes", " and op.edge_high", "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
     ("a failure counts among what an early root takes", None, "", EARLY + "test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_comes"),
+    ("a failure that replaces another counts in its place", None, "local before = 0", EARLY + "test_a_failure_that_replaces_one_which_does_not_count_is_counted_in_its_place"),
     ("an early root takes no further edge where early roots take all that they may", None, "", EARLY + "test_an_early_root_takes_no_further_edge_beyond_the_bound"),
     ("an early root takes no further edge where early roots take all that they may", "root.state == 'E' and ", "", EARLY + "test_a_pending_root_takes_edges_whatever_early_roots_take"),
     ("where early roots take all that they may, the trace of one that is stored ends", None, "", EARLY + "test_the_trace_of_an_early_root_ends_at_the_bound"),

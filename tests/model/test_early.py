@@ -155,6 +155,20 @@ def test_an_early_root_takes_a_record_its_edges_and_its_failure_until_its_init_c
     assert kept(store) == (None, 0)
 
 
+def test_a_failure_that_replaces_one_which_does_not_count_is_counted_in_its_place(
+    make: Callable[..., DrivenStore],
+) -> None:
+    """In a later request, and without texts."""
+    store = make(DEDUPES)
+    ends = Fail(root_id=1, ack_val=1, edge_id=1, reason="r" * 100)
+    assert words(store, *edges(1, range(1, 2)), ends) == ["early", "early"]
+    assert kept(store) == (1, EARLY_BYTES + EDGE_BYTES + FAILURE_BYTES + 103 * 5 // 4)
+    assert words(store, Fail(root_id=1, ack_val=2, edge_id=2, reason="s" * 20)) == ["early"]
+    assert kept(store) == (1, EARLY_BYTES + 2 * EDGE_BYTES + FAILURE_BYTES + 23 * 5 // 4)
+    words(store, ack(2), Fail(root_id=2, ack_val=5, edge_id=5, reason="r"), init(2), init(1))
+    assert kept(store) == (None, 0)
+
+
 def test_a_root_that_takes_more_than_its_record_holds_in_two_bytes_gives_all_of_it_back(
     make: Callable[..., DrivenStore],
 ) -> None:

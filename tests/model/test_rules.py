@@ -124,7 +124,11 @@ def marked_lines(texts: dict[str, str], rules: Rules, rule: str) -> tuple[str, s
     ("rule", "path", "above"),
     [
         ("a topology that has gone is not listed", "removal.lua", "      redis.call('DEL', keys[1], keys[2])\n"),
-        ("of several failures the first is kept", "transitions.lua", "    return root.state == 'P' and 'p' or 'e'\n"),
+        (
+            "of several failures the first that counts is kept, and the first of all as long as none does",
+            "transitions.lua",
+            "    return root.state == 'P' and 'p' or 'e'\n",
+        ),
         (
             "the earliest deadline is the bucket's score",
             "mailboxes.lua",

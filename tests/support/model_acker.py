@@ -141,8 +141,8 @@ class ModelAcker:
         if not isinstance(before, Tree):
             before, self.early_sizes[root_id] = None, EARLY_BYTES
         self.early_sizes[root_id] += EDGE_BYTES * len(after.edges - (before.edges if before else frozenset()))
-        if after.failure and not (before and before.failure):
-            self.early_sizes[root_id] += _size_of(after.failure)
+        if after.failure and after.failure != (failure := before and before.failure):
+            self.early_sizes[root_id] += _size_of(after.failure) - (_size_of(failure) if failure else 0)
 
     def _free_early(self, root_id: int) -> int:
         shards = self.configuration.shards

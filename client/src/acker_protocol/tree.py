@@ -178,8 +178,8 @@ def fail(
     if refused := early_refusal(state, free_early):
         return Transition(state=state, operation_state=refused)
     tree = state or new_tree(operation, now_ms, rules)
-    # rule: the first failure of a root is kept
-    failed = replace(tree, failure=tree.failure or operation)
+    # rule: the first failure of a root that counts is kept
+    failed = replace(tree, failure=tree.failure if has_counted(tree) else operation)
     if operation.ack_val is None:
         # rule: a plain fail ends a root of either kind
         return resolve(replace(failed, has_plain_fail=True), now_ms)
@@ -187,10 +187,12 @@ def fail(
     if tree.end_on is EndOn.FIRST_FAIL:
         return resolve(failed, now_ms)
     # rule: an early root keeps that it was failed, also by the fail of an edge that ended or has no room
-    marked = failed if state is not None and tree.end_on is None else state
+    is_marked = state is not None and tree.end_on is None and tree.failure is None
+    marked = failed if is_marked else state
     if is_ended_before(tree, operation.edge_id):
-        is_new = marked != state
-        return resolve(failed, now_ms) if is_new else Transition(state=state, operation_state=OperationState.DUPLICATE)
+        # rule: such a fail of an early root is a duplicate if the root was failed before
+        answer = OperationState.EARLY if is_marked else OperationState.DUPLICATE
+        return Transition(state=marked, operation_state=answer)
     # rule: a fail is refused whose edge there is no room to remember
     if refused := edge_refusal(state, operation.edge_id, rules, free_edges, is_full=is_full):
         return Transition(state=marked, operation_state=refused)
@@ -225,6 +227,11 @@ def resolve(tree: Tree, now_ms: int) -> Transition:
         return finish(tree, Outcome.FAILED if tree.failures else Outcome.ACKED, now_ms)
     # rule: an ack val of zero with edges outstanding is unbalanced
     return Transition(state=tree, operation_state=OperationState.PENDING, unbalanced=tree.ack_val == 0)
+
+
+def has_counted(tree: Tree) -> bool:
+    """Whether a fail counted: that of an edge which had ended before, or for which there was no room, does not."""
+    return tree.failures > 0 or tree.has_plain_fail
 
 
 def finish(tree: Tree, outcome: Outcome, now_ms: int) -> Transition:

@@ -171,6 +171,9 @@ local function write_long_values(call, root, record_bytes)
   if root.failure and has_texts(root.failure) then
     redis.call('HSET', key, 'f' .. root.id, root.failure)
     set_backstop_ttl(call, key)
+  elseif root.failure then
+    -- rule: a failure without texts leaves none of those that it replaces
+    redis.call('HDEL', key, 'f' .. root.id)
   end
   if root.traceparent then
     redis.call('HSET', key, 't' .. root.id, root.traceparent)

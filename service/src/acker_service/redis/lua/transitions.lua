@@ -32,7 +32,7 @@ do
   local TRANSITIONS
 
   local apply_untracked, init, ack, fail, reset_timeout
-  local resolve, is_failed, new_tree, emit, ends_when_all_have, end_edge, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
+  local resolve, has_counted, is_failed, new_tree, emit, ends_when_all_have, end_edge, xor_in, add_outstanding, touch_progress_deadline, deadline_after, current_state
   local early_refusal, edge_refusal, kept_failure, admission_refusal, full_refusal, would_finish, emitted_by
 
   -- Applies one operation to a root. Returns the code of the answer.
@@ -100,11 +100,13 @@ do
     if code and (root.state ~= 'E' or root.failed) then return code end
     local failure = kept_failure(call, root, op)
     if root.state == 'N' then new_tree(call, root, op) end
-    -- rule: of several failures the first is kept
-    if not root.failed then
+    -- rule: of several failures the first that counts is kept, and the first of all as long as none does
+    if not root.failed or not code and not has_counted(root.tally) then
+      -- rule: a failure that replaces another counts in its place
+      local before = root.failed and size_of_failure(read_failure(call, root) or '') or 0
       root.failed, root.failure = true, failure
       -- rule: a failure counts among what an early root takes
-      if root.state == 'E' then root.size = root.size + size_of_failure(failure) end
+      if root.state == 'E' then root.size = root.size + size_of_failure(failure) - before end
     end
     if root.state == 'E' and not root.tally then root.tally = new_tally { all_ended = false } end
     -- rule: a fail without an edge ends a root of either kind
@@ -153,6 +155,11 @@ do
     local has_failed = root.tally and root.tally.failures > 0
     finish(call, root, has_failed and 'F' or 'A')
     return has_failed and 'f' or 'a'
+  end
+
+  -- Whether a fail counted: that of an edge which had ended before, or for which there was no room, does not.
+  function has_counted(tally)
+    return tally and (tally.failures > 0 or tally.has_plain_fail)
   end
 
   -- Whether a fail ends a root that was failed, whatever edges are left.
