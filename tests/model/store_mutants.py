@@ -146,7 +146,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("what early roots take is bounded", ">=", ">", EARLY + "test_what_they_take_is_bounded_and_what_is_stored_goes_on"),
     ("above half of what early roots may take a failure is short", "taken * 2 >", "taken * 2 >=", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
     ("above half of what early roots may take a failure is short", "most and taken * 2 > most", "false", EARLY + "test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take"),
-    ("where memory is scarce a failure is short", " or not has_room_for_text(call, reason)", "", TABLE + "test_in_redis"),
+    ("where memory is scarce a failure is short", " or not take_room_for_text(call, reason)", "", TABLE + "test_in_redis"),
     ("a full store has no room for a long text", None, "", TABLE + "test_in_redis"),
     ("without maxmemory there is room for every text", "math.huge", "0", EARLY + "test_a_fail_by_hand_keeps_its_reason_whatever_early_roots_take"),
     ("long texts take no more than three quarters of maxmemory", None, "", FLOODS + "test_fails_of_one_topology_take_no_memory_from_the_others"),

@@ -53,7 +53,7 @@ do
 
   -- Returns the most bytes of a chunk.
   local function chunk_bytes_of(call)
-    local limit = read_limit(call)
+    local limit = read_maxmemory(call)
     -- rule: the list takes less where maxmemory is little
     local most = limit > 0 and math.min(LIST_BYTES, limit * LIST_RATIO) or LIST_BYTES
     -- rule: each chunk takes an equal part of the bytes of the list
@@ -109,7 +109,7 @@ do
     end
   end
 
-  -- Writes the failures of a call, but not those that would be replaced at once: then the first chunk is begun.
+  -- Writes the failures of a call: of more than the list holds, the last ones.
   function write_failures(call)
     if #collected(call, 'failures') == 0 then return end
     local total = 0

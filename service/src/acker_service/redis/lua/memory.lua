@@ -3,7 +3,7 @@
   nothing else bounds them: in mailboxes, in lists of failures, and beside roots that wait for all of their edges.
 ]]
 
-local has_room_for_text, read_limit, is_memory_spent
+local take_room_for_text, read_maxmemory, is_memory_spent
 
 do
   local TEXTS_RATIO, READ_MS, COPIES = 0.75, 1000, 2
@@ -22,8 +22,8 @@ do
     room = limit == 0 and math.huge or limit * TEXTS_RATIO - used
   end
 
-  -- Whether there is room for a long text in a mailbox and in a list of failures; takes it.
-  function has_room_for_text(call, text)
+  -- Takes room for a long text in a mailbox and in a list of failures. Returns whether there was as much.
+  function take_room_for_text(call, text)
     -- rule: a full store has no room for a long text
     if call.store_full then return false end
     read_memory(call.now)
@@ -33,7 +33,7 @@ do
   end
 
   -- Returns what this server may use at most, 0 without a limit.
-  function read_limit(call)
+  function read_maxmemory(call)
     read_memory(call.now)
     return limit
   end

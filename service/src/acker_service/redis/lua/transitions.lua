@@ -98,10 +98,11 @@ do
     code = ends_edge and call.dedupe_window > 0 and op.edge_high and edge_refusal(call, root, op)
     -- rule: an early root is marked as failed, also by the fail of an edge that ended or has no room
     if code and (root.state ~= 'E' or root.failed) then return code end
-    local failure = kept_failure(call, root, op)
-    if root.state == 'N' then new_tree(call, root, op) end
     -- rule: of several failures the first that counts is kept, and the first of all as long as none does
-    if not root.failed or not code and not has_counted(root.tally) then
+    local is_kept = root.state == 'N' or not root.failed or not code and not has_counted(root.tally)
+    local failure = is_kept and kept_failure(call, root, op)
+    if root.state == 'N' then new_tree(call, root, op) end
+    if is_kept then
       -- rule: a failure that replaces another counts in its place
       local before = root.failed and size_of_failure(read_failure(call, root) or '') or 0
       root.failed, root.failure = true, failure
@@ -281,7 +282,7 @@ do
     -- rule: above half of what early roots may take a failure is short
     local is_short = most and taken * 2 > most
     -- rule: where memory is scarce a failure is short
-    if is_short or not has_room_for_text(call, reason) then reason = first_characters(reason, SHORT_REASON) end
+    if is_short or not take_room_for_text(call, reason) then reason = first_characters(reason, SHORT_REASON) end
     return pack_failure(reason, op.component)
   end
 
