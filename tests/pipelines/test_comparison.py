@@ -1,6 +1,7 @@
 """The comparison's programs run, or compile; what its table says of redelivered and lost pieces is shown."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ pytestmark = pytest.mark.timeout(400)
 PROGRAMS = ("with_acker", "with_dramatiq", "with_faststream")
 IMPORTS = ("import_with_acker", "import_with_celery", "import_with_dramatiq")
 ALL_ENDED = "all rows have ended, 3 failed"
+ENDS = ("end_with_acker", "end_with_celery", "end_with_dramatiq")
+IMPORTED = re.compile(r"(?P<told>.*?)(?P<imported>\d+) of 10000 rows imported")
 COUNTS = {"and": 1, "dog": 1, "fox": 1, "free": 1, "is": 1, "room": 1, "the": 2}
 
 
@@ -77,12 +80,36 @@ def test_an_import_says_when_all_of_its_rows_have_ended_and_how_many_failed(
     assert ran.stdout.splitlines()[-1] == ALL_ENDED, ran.stderr
 
 
-def test_an_import_with_bullmq_says_so_too(broker: Broker, acker: AckerProcess, store_port: int) -> None:
-    """Node looks for packages beside the program, so it is copied to where they are installed."""
+def run_in_node(
+    program: str, broker: Broker, acker: AckerProcess, store_port: int
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program in Node, which looks for packages beside it: so it is copied to where they are installed."""
     needed("npm")
-    program = shutil.copy(ROOT / "examples/comparison/import_with_bullmq.mjs", install.node())
-    ran = run([needed("node"), program], broker.url, acker, store_port)
+    copy = shutil.copy(ROOT / f"examples/comparison/{program}.mjs", install.node())
+    return run([needed("node"), copy], broker.url, acker, store_port)
+
+
+def test_an_import_with_bullmq_says_so_too(broker: Broker, acker: AckerProcess, store_port: int) -> None:
+    ran = run_in_node("import_with_bullmq", broker, acker, store_port)
     assert ran.stdout.splitlines()[-1] == ALL_ENDED, ran.stderr
+
+
+@pytest.mark.parametrize("program", ENDS)
+def test_an_import_that_is_ended_leaves_most_rows_out(
+    program: str, broker: Broker, acker: AckerProcess, store_port: int
+) -> None:
+    ran = run([sys.executable, "-m", f"examples.comparison.{program}"], broker.url, acker, store_port)
+    found = IMPORTED.fullmatch(ran.stdout.splitlines()[-1])
+    assert found, ran.stderr
+    assert 100 <= int(found["imported"]) < 10_000
+    assert found["told"] == ("failed, forced: stopped by an operator: " if program == "end_with_acker" else "")
+
+
+def test_so_does_one_with_bullmq(broker: Broker, acker: AckerProcess, store_port: int) -> None:
+    ran = run_in_node("end_with_bullmq", broker, acker, store_port)
+    found = IMPORTED.fullmatch(ran.stdout.splitlines()[-1])
+    assert found, ran.stderr
+    assert 100 <= int(found["imported"]) < 10_000
 
 
 def test_the_topology_of_storm_compiles(tmp_path: Path) -> None:
@@ -95,12 +122,13 @@ def test_the_topology_of_storm_compiles(tmp_path: Path) -> None:
 
 def test_the_page_shows_each_program_as_it_is() -> None:
     page = (DOCS / "comparison.md").read_text()
-    for program in (*PROGRAMS, *IMPORTS):
+    for program in (*PROGRAMS, *IMPORTS, *ENDS):
         source = (ROOT / f"examples/comparison/{program}.py").read_text()
         assert source.partition('"""\n\n')[2].strip() in page, f"docs/comparison.md shows another {program}.py"
     assert (ROOT / "examples/comparison/storm/src/main/java/LineCount.java").read_text().strip() in page
-    flow = (ROOT / "examples/comparison/import_with_bullmq.mjs").read_text()
-    assert flow.partition("\n\n")[2].strip() in page, "docs/comparison.md shows another import_with_bullmq.mjs"
+    for program in ("import_with_bullmq", "end_with_bullmq"):
+        flow = (ROOT / f"examples/comparison/{program}.mjs").read_text()
+        assert flow.partition("\n\n")[2].strip() in page, f"docs/comparison.md shows another {program}.mjs"
 
 
 @pytest.fixture
