@@ -12,7 +12,7 @@ PYSPARKS := 4.0.5 4.1.4 4.2.0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test test-model test-pages faults test-stores test-all test-bench test-integrations test-contract \
+.PHONY: help setup dev demo serve test test-model model model-long test-pages faults test-stores test-all test-bench test-integrations test-contract \
         test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page images check format lock dist test-dist clean
 TYPESCRIPT := client/typescript
@@ -46,6 +46,12 @@ test: $(VENV)/.dev ## Run the quick tests: all that need no second system (under
 
 test-model: $(VENV)/.dev ## Hold the state machine in Lua to the one in Python, and the store to its model (a minute)
 	$(PYTEST) tests/model
+
+model: $(VENV)/.dev ## Try every interleaving of small trees with up to three faults, over the state machine itself (minutes)
+	$(BIN)/python -m tests.interleavings
+
+model-long: $(VENV)/.dev ## Likewise with one fault more (an hour, and up to 16 GiB of memory)
+	$(BIN)/python -m tests.interleavings --long
 
 test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)
 	$(PYTEST) $(PAGES) $(PLUGIN)

@@ -35,7 +35,7 @@ type Completion struct {
 	At time.Time
 	// Traceparent is that of the emit; empty without one.
 	Traceparent string
-	// EndOn is what ended the root; with AllEnded Failures is how many of its edges failed.
+	// EndOn is what ends the root: with AllEnded, Failures is how many of its edges failed.
 	EndOn    EndOn
 	Failures int
 	// Dropped is how many of its tuples were acked by a DropTuple.

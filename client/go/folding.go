@@ -34,7 +34,7 @@ type record struct {
 // foldedOperations are operations in the order in which the program gave them, with the acks of one root folded.
 //
 // Only acks of distinct edges fold: the same edge acked twice stays two operations. An ack that names its children, as
-// those of traced roots and of dropped tuples do, does not fold, and closes its root's fold, so later acks stay behind it.
+// those of traced roots and of dropped tuples do, does not fold. It closes its root's fold, so later acks stay behind it.
 type foldedOperations struct {
 	records []record
 	folds   map[id]*fold
