@@ -5,7 +5,7 @@ import http.client
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -195,13 +195,18 @@ class Stage:
 
     def _do_http_head(self, *, url: str, length: int, sign: dict[str, Any] | None = None) -> Any:
         """Ask a server of the driver by the head of a request alone, whose body does not come."""
-        connection = http.client.HTTPConnection(httpx.URL(url).netloc.decode(), timeout=30)
-        headers = {"Content-Length": str(length)} | ({} if sign is None else _signed(sign, b""))
-        with contextlib.closing(connection):
-            connection.putrequest("POST", "/")
-            for name, value in headers.items():
-                connection.putheader(name, value)
-            connection.endheaders()
+        with _begun(url, {"Content-Length": str(length)}, sign) as connection:
+            return {"status": connection.getresponse().status}
+
+    def _do_http_part(self, *, url: str, length: int, body: str, sign: dict[str, Any] | None = None) -> Any:
+        """Ask a server of the driver, and go away when no more than this of the body was sent."""
+        with _begun(url, {"Content-Length": str(length)}, sign) as connection:
+            connection.send(body.encode())
+
+    def _do_http_chunks(self, *, url: str, length: int, sign: dict[str, Any] | None = None) -> Any:
+        """Ask a server of the driver with a body of so many bytes whose head does not tell how many."""
+        with _begun(url, {"Transfer-Encoding": "chunked"}, sign) as connection:
+            connection.send(b"%x\r\n%b" % (length, b" " * length))
             return {"status": connection.getresponse().status}
 
     def _get(self, path: str) -> dict[str, Any]:
@@ -228,6 +233,18 @@ class Stage:
             for each in self.proxy.requests[-30:]
         ]
         return "\n".join(["the requests:", *lines])
+
+
+@contextlib.contextmanager
+def _begun(url: str, headers: dict[str, str], sign: dict[str, Any] | None) -> Iterator[http.client.HTTPConnection]:
+    """Send the head of a request, and close the connection in the end."""
+    connection = http.client.HTTPConnection(httpx.URL(url).netloc.decode(), timeout=30)
+    with contextlib.closing(connection):
+        connection.putrequest("POST", "/")
+        for name, value in (headers | ({} if sign is None else _signed(sign, b""))).items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        yield connection
 
 
 def _signed(sign: dict[str, Any], content: bytes) -> dict[str, str]:

@@ -113,11 +113,26 @@ export function webhookReceiver(
 ): (request: IncomingMessage & { body?: unknown }, response: ServerResponse) => Promise<void> {
   const receive = receiver(options);
   return async (request, response) => {
-    const { method, headers: received } = request;
-    const answer = await receive(method, received, () => readBody(request, options.maxBodyBytes));
-    const headers = { "Content-Type": typeOf(answer), ...(answer.status === 405 && { Allow: "POST" }) };
-    response.writeHead(answer.status, headers).end(JSON.stringify(answer.document));
+    const { method, headers } = request;
+    try {
+      answer(request, response, await receive(method, headers, () => readBody(request, options.maxBodyBytes)));
+    } catch (error) {
+      if (!request.destroyed || request.readableEnded) {
+        console.error("acker: a webhook could not be received", error);
+        answer(request, response, refusal(new ServiceError("problem", "see the log of this server")));
+      }
+    }
   };
+}
+
+/** Answer a request; the connection is closed where its body is not read to the end. */
+function answer(request: IncomingMessage, response: ServerResponse, { status, document }: Answer): void {
+  const headers = {
+    "Content-Type": typeOf(status),
+    ...(status === 405 && { Allow: "POST" }),
+    ...(!request.complete && { Connection: "close" }),
+  };
+  response.writeHead(status, headers).end(JSON.stringify(document));
 }
 
 /** What this needs of a Fastify instance. */
@@ -172,11 +187,11 @@ export function fastifyWebhook(options: WebhookOptions): (instance: FastifyLike)
 }
 
 function send(reply: FastifyReplyLike, answer: Answer): unknown {
-  return reply.code(answer.status).type(typeOf(answer)).send(JSON.stringify(answer.document));
+  return reply.code(answer.status).type(typeOf(answer.status)).send(JSON.stringify(answer.document));
 }
 
-function typeOf(answer: Answer): string {
-  return answer.status < 400 ? "application/json" : "application/problem+json";
+function typeOf(status: number): string {
+  return status < 400 ? "application/json" : "application/problem+json";
 }
 
 type Receive = (method: string | undefined, headers: IncomingHeaders, read: () => Promise<Buffer>) => Promise<Answer>;
@@ -261,7 +276,7 @@ async function readBody(request: IncomingMessage & { body?: unknown }, maxBytes 
   }
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of request) {
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
     size += chunk.length;
     if (size > maxBytes) {
       throw tooLarge(maxBytes);
