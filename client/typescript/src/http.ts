@@ -3,9 +3,9 @@
  *
  * | the application | the tuple |
  * |---|---|
- * | answers 2xx, 304, 4xx other than below | acked |
+ * | answers 2xx, 304, 4xx other than below, also what it threw | acked |
  * | answers 301, 302, 303, 307, 308, 401, 407, 408, 421, 425, 429 | left open: the request comes again |
- * | answers 5xx, throws, breaks off its answer | failed, or left open with `onError: "leave_open"` |
+ * | answers 5xx, breaks off its answer; throws with `nodeBolt` | failed, or left open with `onError: "leave_open"` |
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Acker } from "./acker.js";
@@ -27,10 +27,16 @@ export interface BoltOptions {
 
 type Next = (error?: unknown) => void;
 
-/** What a request has of its tuple. */
+/**
+ * What a request has of its tuple: `error` is what was thrown, in whose words a tuple fails.
+ *
+ * A framework may answer it as a refusal, as Fastify does where a body is not of its schema; then it is one. Nobody
+ * answers what was thrown to `nodeBolt`: it `isUnanswered`, and ends the tuple whatever was sent before.
+ */
 interface Received {
   readonly tuple: Tuple;
   error: unknown;
+  isUnanswered: boolean;
 }
 
 const received = new WeakMap<IncomingMessage, Received>();
@@ -67,6 +73,7 @@ export function nodeBolt(
         await handler(request, response);
       } catch (error) {
         found.error = error;
+        found.isUnanswered = true;
         fail(error);
       }
     };
@@ -163,7 +170,7 @@ function receiver(acker: Acker, { component, onError = "fail", secret }: BoltOpt
       await application.run(around);
       return;
     }
-    received.set(request, { tuple, error: null });
+    received.set(request, { tuple, error: null, isUnanswered: false });
     await endWithResponse(acker, request, response, application, onError);
   };
 }
@@ -185,7 +192,7 @@ async function endWithResponse(
         const ended = endOf(response);
         await application.run(found);
         await ended;
-        throwUnlessComplete(response, found.error);
+        throwUnlessComplete(response, found);
       },
       onError,
     );
@@ -208,6 +215,9 @@ function answerError(response: ServerResponse): void {
 
 /** Wait until all of a response was handed over, or its connection is closed. */
 function endOf(response: ServerResponse): Promise<void> {
+  if (response.writableFinished || response.destroyed) {
+    return Promise.resolve();
+  }
   return new Promise((resolve) => {
     response.once("finish", resolve);
     response.once("close", resolve);
@@ -215,15 +225,15 @@ function endOf(response: ServerResponse): Promise<void> {
 }
 
 /** Throw what a response means that does not ack its tuple. */
-function throwUnlessComplete(response: ServerResponse, error: unknown): void {
-  if (error !== null) {
+function throwUnlessComplete(response: ServerResponse, { error, isUnanswered }: Received): void {
+  if (isUnanswered) {
     throw error;
   }
   if (response.statusCode >= 500) {
-    throw new Error(`answered ${response.statusCode}`);
+    throw error ?? new Error(`answered ${response.statusCode}`);
   }
   if (!response.writableFinished) {
-    throw new Error("broke off its answer");
+    throw error ?? new Error("broke off its answer");
   }
   if (RETRY_STATUSES.has(response.statusCode)) {
     throw new LeftOpen();

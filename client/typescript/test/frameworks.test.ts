@@ -85,6 +85,9 @@ const BOLTS: Record<string, (acker: Acker) => Promise<string>> = {
     app.post("/bad", () => {
       throw new Error("no such card");
     });
+    app.post("/refuse/:status", (request) => {
+      throw Object.assign(new Error("refused"), { status: Number(request.params.status) });
+    });
     app.use(expressErrors());
     return listen(createServer(app));
   },
@@ -98,6 +101,9 @@ const BOLTS: Record<string, (acker: Acker) => Promise<string>> = {
     });
     app.post("/bad", () => {
       throw new Error("no such card");
+    });
+    app.post<{ Params: { status: string } }>("/refuse/:status", (request) => {
+      throw Object.assign(new Error("refused"), { statusCode: Number(request.params.status) });
     });
     servers.push({ close: () => app.close() });
     return await app.listen({ port: 0, host: "127.0.0.1" });
@@ -130,6 +136,42 @@ for (const [name, serve] of Object.entries(BOLTS)) {
     assert.match(await answer.text(), /nonsense/);
   });
 }
+
+for (const name of ["express", "fastify"]) {
+  test(`${name} takes an error that it answers as a refusal for one: acked, or left open`, async () => {
+    const memory = new MemoryAcker();
+    const acker = memory.acker({ linger: 0, logger: { warn: () => undefined } });
+    const url = await (BOLTS[name] as (acker: Acker) => Promise<string>)(acker);
+    for (const [status, ended] of [
+      [400, "acked"],
+      [404, "acked"],
+      [429, "pending"],
+      [401, "pending"],
+      [503, "failed"],
+    ]) {
+      const answer = await ask(memory, acker, `${url}/refuse/${status}`);
+      assert.deepEqual([answer.status, answer.ended], [status, ended]);
+    }
+  });
+}
+
+test("a request whose caller has gone before the bolt runs fails its tuple where nothing is answered", async () => {
+  const memory = new MemoryAcker();
+  const acker = memory.acker({ linger: 0, logger: { warn: () => undefined } });
+  const sent = await acker.sharedSpout("orders").emit("1", (root) => ({ id: root.rootId, headers: root.headers("a") }));
+  const bolt = nodeBolt(acker, { component: "billing" }, () => undefined);
+  const server = createServer();
+  const ended = new Promise<void>((resolve, reject) => {
+    server.on("request", (request, response) => {
+      response.once("close", () => void bolt(request, response).then(resolve, reject));
+      response.destroy();
+    });
+  });
+  const url = await listen(server);
+  await assert.rejects(fetch(url, { headers: sent?.headers ?? {} }));
+  await ended;
+  assert.equal(memory.outcome(sent?.id ?? ""), "failed");
+});
 
 test("a bolt within another leaves the tuple to the outer one", async () => {
   const memory = new MemoryAcker({ dedupes: false });
