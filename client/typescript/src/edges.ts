@@ -77,7 +77,7 @@ export function addChild(parents: readonly EdgeSet[], key: Key): Anchor[] {
   const born = parents.map((parent, at) => {
     const ahead = parents.length === 1 ? 0 : parents.slice(0, at).filter((other) => other === parent).length;
     const chosen = parent.chooseKey(key, ahead);
-    refuseDuplicate(parents, at, chosen, ahead);
+    refuseDuplicate(parents, at, chosen, ahead > 0 && typeof key === "string");
     return { parent, chosen, edge: parent.edge(chosen) };
   });
   for (const { parent, chosen, edge } of born) {
@@ -87,7 +87,7 @@ export function addChild(parents: readonly EdgeSet[], key: Key): Anchor[] {
 }
 
 /** A derived id depends on nothing but parent, component and key: twice the same would cancel in the XOR. */
-function refuseDuplicate(parents: readonly EdgeSet[], at: number, key: string | null, ahead: number): void {
+function refuseDuplicate(parents: readonly EdgeSet[], at: number, key: string | null, isTwice: boolean): void {
   if (key === null) {
     return;
   }
@@ -96,7 +96,7 @@ function refuseDuplicate(parents: readonly EdgeSet[], at: number, key: string | 
       `a child with the key ${JSON.stringify(key)} exists already; each needs a key of its own`,
     );
   }
-  if (ahead > 0 && !key.startsWith("#")) {
+  if (isTwice) {
     throw new DuplicateKeyError(
       `a child with the key ${JSON.stringify(key)} is anchored to one tuple twice; leave it out`,
     );
