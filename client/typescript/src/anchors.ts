@@ -1,4 +1,5 @@
 /** The anchors of a message and its header, `Acker-Anchors: 00 <topology> <root>-<edge>[,<root>-<edge>…]`. */
+import { isUint8Array } from "node:util/types";
 import { InvalidHeaderError, TooManyAnchorsError, UsageError } from "./errors.js";
 import { SPOUT_EDGE } from "./ids.js";
 
@@ -29,6 +30,15 @@ export type IncomingHeaders =
   | null
   | undefined;
 
+/** A `Headers` of fetch, a `Map`, or another store of headers that are set by name. */
+export interface HeaderStore extends Iterable<readonly [string, unknown]> {
+  set(name: string, value: string): unknown;
+  delete(name: string): unknown;
+}
+
+/** Headers that an outgoing message has: an object, or a store of them. */
+export type OutgoingHeaders = Readonly<Record<string, unknown>> | HeaderStore;
+
 /** The anchors of one message for one consumer; none if it is not tracked. */
 export class Anchors {
   constructor(
@@ -41,10 +51,10 @@ export class Anchors {
   /**
    * Return the headers of the message: these others, without the anchors that they may have, and the own ones.
    *
-   * As a plain object, which libraries of HTTP, AMQP and Kafka take. The others stay as they are.
+   * As a plain object, which libraries of HTTP, AMQP and Kafka take. The others stay as they are. Throws `UsageError`.
    */
-  headers(others: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
-    const kept = Object.entries(others).filter(([name]) => !isNamed(name, LOWER_NAME));
+  headers(others: OutgoingHeaders = {}): Record<string, unknown> {
+    const kept = Object.entries(toObject(others)).filter(([name]) => !isNamed(name, LOWER_NAME));
     return { ...Object.fromEntries(kept), ...writeHeader(this.topology, this.anchors) };
   }
 }
@@ -139,9 +149,30 @@ export function headerValues(headers: IncomingHeaders, name: string): string[] {
   return found;
 }
 
-/** Whether an object of headers has anchors. */
-export function hasAnchors(headers: Readonly<Record<string, unknown>>): boolean {
-  return Object.keys(headers).some((name) => isNamed(name, LOWER_NAME));
+/** Whether headers have anchors. */
+export function hasAnchors(headers: OutgoingHeaders): boolean {
+  return headerValues(headers, ANCHORS_HEADER).length > 0;
+}
+
+/** Whether headers are a store; throws `UsageError` where they are neither that nor an object. */
+export function isStore(headers: OutgoingHeaders): headers is HeaderStore {
+  if (typeof headers !== "object" || headers === null) {
+    throw new UsageError(
+      `headers must be an object, a Headers or a Map, not ${headers === null ? null : typeof headers}`,
+    );
+  }
+  if (!(Symbol.iterator in headers)) {
+    return false;
+  }
+  if (!("set" in headers && "delete" in headers)) {
+    throw new UsageError("headers must be an object, a Headers or a Map, not an array or another iterable");
+  }
+  return true;
+}
+
+/** Return headers as an object of its own. Throws `UsageError`. */
+export function toObject(headers: OutgoingHeaders): Record<string, unknown> {
+  return isStore(headers) ? Object.fromEntries(headers) : { ...headers };
 }
 
 /** Whether this is a header's name; `lower` is that in lower case. */
@@ -171,7 +202,11 @@ function takeMembers(headers: Readonly<Record<string, unknown>>, lower: string, 
   }
 }
 
+/** Take a value; one that is undefined is none, as libraries of HTTP have it. */
 function take(value: unknown, found: string[]): void {
+  if (value === undefined) {
+    return;
+  }
   if (Array.isArray(value)) {
     found.push(...value.map(text));
   } else {
@@ -180,7 +215,7 @@ function take(value: unknown, found: string[]): void {
 }
 
 function text(value: unknown): string {
-  return value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : String(value);
+  return isUint8Array(value) ? Buffer.from(value).toString("latin1") : String(value);
 }
 
 function unreadable(why: string, value: string): InvalidHeaderError {

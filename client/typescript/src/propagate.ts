@@ -8,6 +8,9 @@ import {
   headerValue,
   type IncomingHeaders,
   isNamed,
+  isStore,
+  type OutgoingHeaders,
+  toObject,
 } from "./anchors.js";
 import type { Key } from "./edges.js";
 import { checkSecrets, checkSignature, type Secrets, SIGNATURE_HEADER, writeSignature } from "./signature.js";
@@ -35,13 +38,11 @@ export function use<T>(parent: AnchorParent | null, run: () => T): T {
 /**
  * Anchor a child to the current tuple or root, and add its header to `headers`; with a `secret` it is signed.
  *
- * Does nothing without a current one, or where `headers` have anchors already. Returns `headers`.
+ * `headers` are an object, a `Headers` of fetch or a `Map`. Does nothing without a current one, or where `headers` have
+ * anchors already. Returns `headers`. Throws `UsageError`, and then no child is made.
  */
-export function inject<T extends Record<string, unknown>>(
-  headers: T,
-  key?: Key,
-  { secret }: { secret?: Secrets } = {},
-): T {
+export function inject<T extends OutgoingHeaders>(headers: T, key?: Key, { secret }: { secret?: Secrets } = {}): T {
+  const isInStore = isStore(headers);
   const parent = current();
   if (parent === null || hasAnchors(headers)) {
     return headers;
@@ -50,7 +51,14 @@ export function inject<T extends Record<string, unknown>>(
   if (Object.keys(own).length > 0) {
     removeSignature(headers);
   }
-  return Object.assign(headers, secret === undefined ? own : sign(own, secret));
+  const added = secret === undefined ? own : sign(own, secret);
+  if (!isInStore) {
+    return Object.assign(headers, added);
+  }
+  for (const [name, value] of Object.entries(added)) {
+    headers.set(name, String(value));
+  }
+  return headers;
 }
 
 /** Read the anchors of a message, of any topology; null without the header. Throws `InvalidHeaderError`. */
@@ -63,9 +71,9 @@ export function extract(headers: IncomingHeaders): Anchors | null {
  *
  * The signature holds for five minutes from now, and replaces one that they have.
  */
-export function sign(headers: Readonly<Record<string, unknown>>, secret: Secrets): Record<string, unknown> {
+export function sign(headers: OutgoingHeaders, secret: Secrets): Record<string, unknown> {
   const secrets = checkSecrets(secret);
-  const others = { ...headers };
+  const others = toObject(headers);
   removeSignature(others);
   const anchors = headerValue(headers, ANCHORS_HEADER);
   return anchors === null
@@ -82,10 +90,15 @@ export function verify(headers: IncomingHeaders, secret: Secrets): void {
   checkSignature(checkSecrets(secret), headers, Date.now() / 1_000);
 }
 
-function removeSignature(headers: Record<string, unknown>): void {
-  for (const name of Object.keys(headers)) {
-    if (isNamed(name, SIGNATURE_HEADER.toLowerCase())) {
-      delete headers[name];
+function removeSignature(headers: OutgoingHeaders): void {
+  const lower = SIGNATURE_HEADER.toLowerCase();
+  if (isStore(headers)) {
+    for (const [name] of [...headers].filter(([name]) => isNamed(name, lower))) {
+      headers.delete(name);
     }
+    return;
+  }
+  for (const name of Object.keys(headers).filter((name) => isNamed(name, lower))) {
+    delete (headers as Record<string, unknown>)[name];
   }
 }
