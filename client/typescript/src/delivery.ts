@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ServiceError } from "./errors.js";
 import { NOT_ADMITTED, type Operation, REFUSED } from "./operations.js";
-import { backoffDelays, type Settings } from "./options.js";
+import { backoffDelays, LONGEST_TIMER_MS, type Settings } from "./options.js";
 import { type Request, writeOperations } from "./requests.js";
 import { type OperationResult, readResults, retryAfterMs } from "./responses.js";
 import type { RetrySession } from "./retry.js";
@@ -20,7 +20,7 @@ export async function deliver(session: RetrySession, operations: readonly Operat
     if (left.length === 0) {
       return operations.map((each) => accepted(results.get(each) as OperationResult));
     }
-    await sleep(Math.max(delays.next().value, askedMs));
+    await sleep(Math.min(Math.max(delays.next().value, askedMs), LONGEST_TIMER_MS));
     written = rewriteRefused(session.topology, written, left);
   }
 }

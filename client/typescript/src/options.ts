@@ -7,6 +7,8 @@ import { duration, integer, name, oneOf } from "./validate.js";
 
 const FIRST_DELAY_MS = 50;
 const MAX_DELAY_MS = 5_000;
+/** Timers of Node.js that are longer go off at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** What a client is made with. All times are in milliseconds. */
 export interface AckerOptions {

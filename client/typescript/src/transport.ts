@@ -1,27 +1,14 @@
 /** The way to an acker: one attempt of a request, over connections that are kept open. */
 import * as http from "node:http";
 import * as https from "node:https";
+import { TLSSocket } from "node:tls";
 import { ClientClosedError, UsageError } from "./errors.js";
+import { LONGEST_TIMER_MS } from "./options.js";
 import type { Request } from "./requests.js";
 import type { NoResponse, Response } from "./responses.js";
 
 const MAX_CONNECTIONS = 100;
 const IDLE_MS = 5_000;
-
-/** Codes of errors that come before a connection is made, so that nothing can have arrived. */
-const NO_CONNECTION = new Set([
-  "ECONNREFUSED",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "CERT_HAS_EXPIRED",
-  "DEPTH_ZERO_SELF_SIGNED_CERT",
-  "ERR_TLS_CERT_ALTNAME_INVALID",
-  "SELF_SIGNED_CERT_IN_CHAIN",
-  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-]);
 
 /** Sends one attempt of a request, and never throws for what the network does. */
 export interface Transport {
@@ -50,6 +37,9 @@ export class HttpTransport implements Transport {
     private readonly url: URL,
     apiKey: string | undefined,
   ) {
+    if (apiKey !== undefined && !/^[\x21-\x7e]+$/.test(apiKey)) {
+      throw new UsageError("apiKey must be visible characters of ASCII, without spaces and line breaks");
+    }
     this.#client = url.protocol === "https:" ? https : http;
     this.#agent = new this.#client.Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS, timeout: IDLE_MS });
     this.#headers = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
@@ -68,13 +58,18 @@ export class HttpTransport implements Transport {
         headers: this.#headersOf(request),
         signal: request.signal,
       });
-      const timer = setTimeout(() => outgoing.destroy(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+      const limitMs = Math.min(timeoutMs, LONGEST_TIMER_MS);
+      const timer = setTimeout(() => outgoing.destroy(new Error(`no answer within ${limitMs} ms`)), limitMs);
+      let isConnected = false;
+      whenConnected(outgoing, () => {
+        isConnected = true;
+      });
       const settle = (answer: Response | NoResponse) => {
         clearTimeout(timer);
         resolve(answer);
       };
-      outgoing.on("error", (error) => settle(this.#noResponse(error)));
-      outgoing.on("response", (incoming) => readResponse(incoming, (error) => this.#noResponse(error), settle));
+      outgoing.on("error", (error) => settle({ error, refusedBy: isConnected ? "" : this.url.origin }));
+      outgoing.on("response", (incoming) => readResponse(incoming, settle));
       outgoing.end(request.body);
     });
   }
@@ -94,17 +89,21 @@ export class HttpTransport implements Transport {
       ...(request.key !== undefined && { "Idempotency-Key": request.key }),
     };
   }
-
-  #noResponse(error: NodeJS.ErrnoException): NoResponse {
-    return { error, refusedBy: NO_CONNECTION.has(codeOf(error)) ? this.url.origin : "" };
-  }
 }
 
-function readResponse(
-  incoming: http.IncomingMessage,
-  noResponse: (error: Error) => NoResponse,
-  settle: (answer: Response | NoResponse) => void,
-): void {
+/** Call a function once a request has a connection, over TLS one that trusts it: before that nothing can arrive. */
+function whenConnected(outgoing: http.ClientRequest, run: () => void): void {
+  outgoing.once("socket", (socket) => {
+    if (socket.connecting) {
+      socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", run);
+    } else {
+      run(); // another request has used it
+    }
+  });
+}
+
+function readResponse(incoming: http.IncomingMessage, settle: (answer: Response | NoResponse) => void): void {
+  const noResponse = (error: Error) => ({ error, refusedBy: "" });
   const chunks: Buffer[] = [];
   incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
   incoming.on("error", (error) => settle(noResponse(error)));
@@ -116,10 +115,4 @@ function readResponse(
     const retryAfter = incoming.headers["retry-after"] ?? "";
     settle({ status: incoming.statusCode ?? 0, body: Buffer.concat(chunks).toString(), retryAfter });
   });
-}
-
-/** Return the code of an error; where several addresses of a host were tried, that of the first. */
-function codeOf(error: NodeJS.ErrnoException): string {
-  const inner = error instanceof AggregateError ? (error.errors[0] as NodeJS.ErrnoException | undefined) : error;
-  return inner?.code ?? "";
 }
