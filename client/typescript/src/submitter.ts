@@ -80,10 +80,11 @@ export class Submitter {
     try {
       result = await use(tuple, async () => await run(tuple));
     } catch (error) {
-      await this.#interrupt(tuple, error, onError);
       if (error instanceof TupleSignal) {
+        await this.#interrupt(tuple, error, onError);
         return undefined;
       }
+      await this.#interrupt(tuple, error, onError).catch((second) => this.#warnUnfailed(tuple, second));
       throw error;
     }
     await this.#complete(tuple);
@@ -123,6 +124,10 @@ export class Submitter {
     } else if (!(tuple.closed || error instanceof LeftOpen) && (error instanceof TupleSignal || onError === "fail")) {
       await this.#fail(tuple, wordsOf(error));
     }
+  }
+
+  #warnUnfailed(tuple: Tuple, error: unknown): void {
+    this.session.settings.logger.warn(`acker: ${tuple} could not be failed: ${wordsOf(error)}`);
   }
 
   #fail(tuple: Tuple, reason: string | null): Promise<void> {

@@ -110,3 +110,20 @@ test("a topology says what ends its roots, and an emit may say otherwise", async
   await acker.receive(all?.[1], "load").fail("no");
   assert.deepEqual(memory.completions("imports"), ["1", "2"]);
 });
+
+test("what a bolt's function threw is thrown on, also where the fail cannot be sent, which is a warning", async () => {
+  const memory = new MemoryAcker();
+  const warnings: string[] = [];
+  const acker = memory.acker({ linger: 0, logger: { warn: (message) => warnings.push(message) } });
+  const headers = await acker.sharedSpout("orders").emit("42", (root) => [root.headers("a"), root.headers("b")]);
+  const run = (thrown: Error) => () => {
+    throw thrown;
+  };
+  memory.faults.push(new ServiceError("forbidden", "not with this key"));
+  await assert.rejects(acker.process(headers?.[0], "bolt", run(new Error("no such card"))), /no such card/);
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0] ?? "", /tuple of bolt .* not with this key/);
+  memory.faults.push(new ServiceError("forbidden", "not with this key"));
+  await assert.rejects(acker.process(headers?.[1], "bolt", run(new FailTuple("no"))), { code: "forbidden" });
+  assert.equal(warnings.length, 1);
+});
