@@ -47,7 +47,9 @@ export class Spout {
       return result;
     } finally {
       root.close();
-      this.task.release();
+      if (root.tracked) {
+        this.task.release();
+      }
     }
   }
 

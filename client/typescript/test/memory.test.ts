@@ -127,3 +127,16 @@ test("what a bolt's function threw is thrown on, also where the fail cannot be s
   await assert.rejects(acker.process(headers?.[1], "bolt", run(new FailTuple("no"))), { code: "forbidden" });
   assert.equal(warnings.length, 1);
 });
+
+test("a message without an id frees no place of a root that is being emitted", async () => {
+  const memory = new MemoryAcker({ maxSpoutPending: 1 });
+  const acker = memory.acker({ emitTimeout: 100 });
+  const spout = acker.sharedSpout("orders");
+  await spout.emit("1", async () => {
+    await spout.emit(null);
+    await assert.rejects(
+      spout.emit("2", () => assert.fail("it has no place")),
+      { code: "max_spout_pending" },
+    );
+  });
+});
