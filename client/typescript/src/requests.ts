@@ -41,11 +41,6 @@ export function readTopology(topology: string): Request {
   return { method: "GET", path: topologyPath(topology), operations: [], waitMs: 0 };
 }
 
-/** Read a root. */
-export function readRoot(topology: string, rootId: string): Request {
-  return { method: "GET", path: `${topologyPath(topology)}/roots/${rootId}`, operations: [], waitMs: 0 };
-}
-
 /** Read a spout task. */
 export function readSpout(topology: string, spoutTask: string): Request {
   return { method: "GET", path: spoutPath(topology, spoutTask), operations: [], waitMs: 0 };

@@ -8,13 +8,11 @@ import type { Transport } from "./transport.js";
 
 /** After so long the topology is read again, since somebody may have changed it. */
 const INFO_MAX_AGE_MS = 60_000;
-const DEFAULT_MESSAGE_TIMEOUT_MS = 30_000;
 
 /** What a client follows of its topology. */
 export interface TopologyInfo {
   readonly idempotencyWindowMs: number;
   readonly dedupes: boolean;
-  readonly messageTimeoutMs: number;
   readonly maxSpoutPending: number | null;
   readonly trace: number;
 }
@@ -23,6 +21,7 @@ export interface TopologyInfo {
 export class RetrySession {
   info: TopologyInfo | null = null;
   #infoReadAt = 0;
+  #reading: Promise<TopologyInfo> | null = null;
   #everReached = false;
   #failing = false;
 
@@ -45,9 +44,17 @@ export class RetrySession {
     return this.#attempts(request, since ?? now);
   }
 
-  /** Return what the client follows of the topology; reads it the first time. */
+  /** Return what the client follows of the topology; reads it the first time, once for all who ask meanwhile. */
   async topologyInfo(): Promise<TopologyInfo> {
-    return this.info ?? this.#learn(await this.send(readTopology(this.topology)));
+    if (this.info !== null) {
+      return this.info;
+    }
+    this.#reading ??= this.send(readTopology(this.topology))
+      .then((response) => this.#learn(response))
+      .finally(() => {
+        this.#reading = null;
+      });
+    return await this.#reading;
   }
 
   /** Read the topology again if that was long ago; without an answer, what is known stays. */
@@ -126,7 +133,6 @@ export class RetrySession {
     this.info = {
       idempotencyWindowMs: window,
       dedupes: Boolean(found.dedupe_window_ms),
-      messageTimeoutMs: numberOr(found.message_timeout_ms, DEFAULT_MESSAGE_TIMEOUT_MS),
       maxSpoutPending: typeof found.max_spout_pending === "number" ? found.max_spout_pending : null,
       trace: numberOr(found.trace, 0),
     };

@@ -30,6 +30,7 @@ export class SpoutTask {
   registered: boolean;
   #free = 0;
   #uncommitted = 0;
+  #registering: Promise<unknown> | null = null;
 
   constructor(
     readonly session: RetrySession,
@@ -65,7 +66,10 @@ export class SpoutTask {
     await this.session.topologyInfo();
     await this.session.refreshTopology();
     if (!this.registered) {
-      await this.session.send(makeEphemeral(this.session.topology, this.name));
+      this.#registering ??= this.session.send(makeEphemeral(this.session.topology, this.name)).finally(() => {
+        this.#registering = null;
+      });
+      await this.#registering;
       this.registered = true;
     }
   }

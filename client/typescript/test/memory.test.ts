@@ -140,3 +140,12 @@ test("a message without an id frees no place of a root that is being emitted", a
     );
   });
 });
+
+test("calls at the same time read the topology, and register a spout task, once", async () => {
+  const memory = new MemoryAcker();
+  const acker = memory.acker({ linger: 1 });
+  const spout = acker.spout("orders");
+  await Promise.all(["1", "2", "3"].map((id) => spout.emit(id)));
+  assert.equal(memory.requests.filter(({ method, path }) => method === "GET" && !path.includes("spouts")).length, 1);
+  assert.equal(memory.requests.filter(({ method }) => method === "PUT").length, 1);
+});
