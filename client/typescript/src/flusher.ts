@@ -4,14 +4,18 @@ import { rewriteRefused } from "./delivery.js";
 import { BufferFullError, OperationsLostError, ServiceError } from "./errors.js";
 import { type AckForm, type Acks, FoldedOperations } from "./folding.js";
 import { NOT_ADMITTED, type Operation } from "./operations.js";
-import { backoffDelays } from "./options.js";
+import { backoffDelays, LONGEST_TIMER_MS } from "./options.js";
 import { type Request, writeOperations } from "./requests.js";
 import { type OperationResult, readResults, retryAfterMs } from "./responses.js";
 import type { RetrySession } from "./retry.js";
 
-/** What waits until all that was buffered or in flight at its call is settled. */
+/**
+ * What waits for requests that were buffered or in flight at its call: until all are settled, or `once`, until each was
+ * answered, although it was refused. One that waits so takes no failures: the next call raises them.
+ */
 interface Waiter {
   pending: number;
+  readonly once: boolean;
   readonly failures: Failure[];
   readonly settled: Deferred;
 }
@@ -77,7 +81,7 @@ export class Flusher {
     if (this.#folded.size >= batchSize) {
       this.#sendSoon();
     } else if (this.#folded.size > 0) {
-      this.#timer ??= setTimeout(() => this.#sendSoon(), Math.min(linger, 2 ** 31 - 1));
+      this.#timer ??= setTimeout(() => this.#sendSoon(), Math.min(linger, LONGEST_TIMER_MS));
     }
   }
 
@@ -92,17 +96,27 @@ export class Flusher {
     }
   }
 
-  /** Send first what is in flight now for the roots of these operations, so that the order of one root is kept. */
+  /**
+   * Send first what is buffered or in flight now for the roots of these operations, so that the order of one root is kept.
+   *
+   * What the acker has refused is not waited for: it may refuse it until these operations have come.
+   */
   async flushConflicting(operations: readonly Operation[]): Promise<void> {
-    if (operations.some((each) => this.#holds(each.root_id))) {
-      const waiter = await this.#waitForAll();
-      this.#failures.push(...waiter.failures);
-    }
+    const roots = new Set(operations.map((each) => each.root_id));
+    const now = performance.now();
+    const conflicting = this.#frozen.filter(
+      ({ request, due }) => due <= now && request.operations.some((each) => roots.has(each.root_id)),
+    );
+    await this.#waitFor(
+      conflicting,
+      [...roots].some((root) => this.#folded.roots.has(root)),
+      true,
+    );
   }
 
   /** Send all that is buffered now, and what is refused again until it is accepted. Throws `OperationsLostError`. */
   async flush(): Promise<void> {
-    const waiter = await this.#waitForAll();
+    const waiter = await this.#waitFor(this.#frozen, this.#folded.size > 0, false);
     this.#failures.push(...waiter.failures);
     this.raiseFailures();
   }
@@ -117,13 +131,14 @@ export class Flusher {
     }
   }
 
-  async #waitForAll(): Promise<Waiter> {
-    const waiter: Waiter = { pending: 0, failures: [], settled: deferred() };
-    for (const frozen of this.#frozen) {
+  /** Wait for requests, and for what is `buffered` if there is something. */
+  async #waitFor(requests: readonly Frozen[], buffered: boolean, once: boolean): Promise<Waiter> {
+    const waiter: Waiter = { pending: 0, once, failures: [], settled: deferred() };
+    for (const frozen of requests) {
       frozen.waiters.push(waiter);
       waiter.pending += 1;
     }
-    if (this.#folded.size > 0) {
+    if (buffered) {
       this.#waiters.push(waiter);
       waiter.pending += 1;
     }
@@ -132,13 +147,6 @@ export class Flusher {
       await waiter.settled.promise;
     }
     return waiter;
-  }
-
-  #holds(rootId: string): boolean {
-    return (
-      this.#folded.roots.has(rootId) ||
-      this.#frozen.some((frozen) => frozen.request.operations.some((each) => each.root_id === rootId))
-    );
   }
 
   /** Send what is buffered as soon as the request in flight is answered. */
@@ -221,16 +229,18 @@ export class Flusher {
     const operations = refused.map((result) => result.operation);
     const { since, delays, waiters } = frozen;
     const again = rewriteRefused(this.session.topology, [frozen.request], operations);
+    const others = waiters.filter((waiter) => !waiter.once);
     this.#takeOut(
       frozen,
-      again.map((request) => ({ request, waiters: [...waiters], since, due, delays })),
+      again.map((request) => ({ request, waiters: [...others], since, due, delays })),
     );
   }
 
-  /** Remove a request that cannot be delivered. Those who wait for it raise the error, or else the next call. */
+  /** Remove a request that cannot be delivered. Flushes that wait for it raise the error, or else the next call. */
   #giveUp(frozen: Frozen, operations: number, error: unknown): void {
     this.lost += operations;
-    const takers = frozen.waiters.length > 0 ? frozen.waiters.map((waiter) => waiter.failures) : [this.#failures];
+    const flushes = frozen.waiters.filter((waiter) => !waiter.once);
+    const takers = flushes.length > 0 ? flushes.map((waiter) => waiter.failures) : [this.#failures];
     for (const failures of takers) {
       failures.push({ operations, error });
     }
@@ -241,7 +251,7 @@ export class Flusher {
   #takeOut(frozen: Frozen, others: readonly Frozen[]): void {
     this.#frozen = [...this.#frozen.filter((each) => each !== frozen), ...others];
     for (const waiter of frozen.waiters) {
-      waiter.pending += others.length - 1;
+      waiter.pending += (waiter.once ? 0 : others.length) - 1;
       if (waiter.pending === 0) {
         waiter.settled.resolve();
       }
@@ -256,7 +266,7 @@ export class Flusher {
     const due = Math.min(...this.#frozen.map((frozen) => frozen.due));
     const { promise, resolve } = deferred();
     this.#wake = resolve;
-    const timer = setTimeout(resolve, Math.max(0, due - performance.now()));
+    const timer = setTimeout(resolve, Math.min(Math.max(0, due - performance.now()), LONGEST_TIMER_MS));
     await promise;
     clearTimeout(timer);
     this.#wake = null;

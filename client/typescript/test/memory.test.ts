@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Completion, DropTuple, FailTuple, OperationsLostError, ServiceError } from "../src/index.js";
+import { Acker, type Completion, DropTuple, FailTuple, OperationsLostError, ServiceError } from "../src/index.js";
 import { MemoryAcker } from "../src/testing.js";
+import type { Transport } from "../src/transport.js";
 
 const SILENT = { warn: () => undefined };
 
@@ -148,4 +149,30 @@ test("calls at the same time read the topology, and register a spout task, once"
   await Promise.all(["1", "2", "3"].map((id) => spout.emit(id)));
   assert.equal(memory.requests.filter(({ method, path }) => method === "GET" && !path.includes("spouts")).length, 1);
   assert.equal(memory.requests.filter(({ method }) => method === "PUT").length, 1);
+});
+
+test("an init does not wait for acks that the acker refuses until the init has come", async () => {
+  const memory = new MemoryAcker();
+  let refusals = 0;
+  const full: Transport = {
+    send: (request) => {
+      const [first] = request.operations;
+      if (first?.op === "ack" && memory.outcome(first.root_id) === null) {
+        memory.faults.push(new ServiceError("store_full", "no more early roots"));
+        refusals += 1;
+      }
+      return memory.send(request);
+    },
+    close: () => undefined,
+  };
+  const acker = new Acker("http://acker.test", { transport: full, linger: 1, retryTimeout: 2_000, logger: SILENT });
+  const rootId = await acker.sharedSpout("orders").emit("42", async (root) => {
+    await acker.process(root.headers("a"), "bolt", () => undefined);
+    while (refusals === 0) {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    return root.rootId;
+  });
+  await acker.flush();
+  assert.deepEqual([memory.outcome(rootId ?? ""), acker.stats().lost], ["acked", 0]);
 });
