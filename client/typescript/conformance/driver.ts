@@ -37,7 +37,6 @@ const OPTIONS: Readonly<Record<string, string>> = {
   linger_ms: "linger",
   batch_size: "batchSize",
   buffer_size: "bufferSize",
-  on_full: "onFull",
   retry_timeout_ms: "retryTimeout",
   emit_timeout_ms: "emitTimeout",
   request_timeout_ms: "requestTimeout",
@@ -130,8 +129,12 @@ const commands: Readonly<Record<string, (command: Command) => unknown>> = {
     return {};
   },
 
-  open: ({ client = "main", url, ...options }) => {
-    clients.set(client as string, new Acker(url as string, { ...(translated(options) as AckerOptions), logger }));
+  open: ({ client = "main", url, on_full, ...options }) => {
+    const onFull = on_full === "raise" ? { onFull: "throw" as const } : {};
+    clients.set(
+      client as string,
+      new Acker(url as string, { ...(translated(options) as AckerOptions), ...onFull, logger }),
+    );
     return {};
   },
 

@@ -112,7 +112,7 @@ export class OperationsLostError extends AckerError {
   }
 }
 
-/** The buffer holds `bufferSize` operations, and `onFull` is `"raise"`; the tuple is unchanged. */
+/** The buffer holds `bufferSize` operations, and `onFull` is `"throw"`; the tuple is unchanged. */
 export class BufferFullError extends AckerError {
   override readonly code = "buffer_full";
   override readonly retryable = true;

@@ -85,10 +85,10 @@ export class Flusher {
     }
   }
 
-  /** Wait until there is space for an ack. Throws `BufferFullError` with `onFull: "raise"`. */
+  /** Wait until there is space for an ack. Throws `BufferFullError` with `onFull: "throw"`. */
   async waitForSpace(): Promise<void> {
     while (this.isFull) {
-      if (this.session.settings.onFull === "raise") {
+      if (this.session.settings.onFull === "throw") {
         throw new BufferFullError(`${this.inFlight} operations are in flight, and bufferSize allows no more`);
       }
       this.#sendSoon();

@@ -31,7 +31,7 @@ export interface AckerOptions {
   /** Operations that may be in flight: 10,000. */
   readonly bufferSize?: number;
   /** What an ack does when the buffer is full: it waits for space, or throws `BufferFullError`. */
-  readonly onFull?: "block" | "raise";
+  readonly onFull?: "block" | "throw";
   /** Called with a tuple that was dropped; by default that is a warning. */
   readonly onDrop?: (tuple: Tuple, drop: DropTuple) => unknown;
   /** Where warnings go; the console if it is left out. */
@@ -59,7 +59,7 @@ export function readSettings(options: AckerOptions): Settings {
     linger: duration("linger", options.linger ?? 5),
     batchSize: integer("batchSize", options.batchSize ?? 1_000, { least: 1, most: 1_000_000 }),
     bufferSize: integer("bufferSize", options.bufferSize ?? 10_000, { least: 1, most: 10_000_000 }),
-    onFull: oneOf("onFull", options.onFull ?? "block", "block", "raise"),
+    onFull: oneOf("onFull", options.onFull ?? "block", "block", "throw"),
     logger: options.logger ?? console,
   };
   if (settings.requestTimeout === 0 || settings.batchSize > settings.bufferSize) {
