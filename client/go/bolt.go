@@ -18,6 +18,8 @@ var errBrokeOff = errors.New("broke off its answer")
 //	answers 301, 302, 303, 307, 308, 401, 407, 408, 421, 425, 429   left open: the request comes again
 //	answers 5xx, panics, breaks off its answer                      failed, or left open with WithOnError(LeaveOpen)
 //
+// An answer breaks off also where it is shorter than it has announced, and where its caller has gone before a whole one
+// was written: a handler that returns early then, without a word, has not acked.
 // A header that cannot be read is answered 400, one without the proof that WithProof asks for 403. A panic is logged
 // and answered 500; so is a request that comes when acks were lost, and it is not carried out. The answer ends after its
 // tuple was ended. Within another Bolt it asks for proof only: that one ends the tuple. Bolt returns ErrUsage for options
@@ -59,7 +61,7 @@ func (b *bolt) ServeHTTP(response http.ResponseWriter, asked *http.Request) {
 		refuse(response, err)
 		return
 	}
-	b.end(&watchedResponse{ResponseWriter: response}, asked, tuple)
+	b.end(&watchedResponse{ResponseWriter: response, method: asked.Method}, asked, tuple)
 }
 
 func (b *bolt) verify(asked *http.Request) error {
@@ -100,6 +102,9 @@ func (b *bolt) serve(response *watchedResponse, asked *http.Request) (err error)
 		}
 	}()
 	b.handler.ServeHTTP(response, asked)
+	if asked.Context().Err() != nil && !response.isWhole() {
+		return errBrokeOff // its caller has gone: the handler may have given up without a word
+	}
 	return response.meaning()
 }
 
@@ -147,6 +152,7 @@ func isRetryStatus(status int) bool {
 // watchedResponse notes the status, and whether all of the answer was written.
 type watchedResponse struct {
 	http.ResponseWriter
+	method  string
 	status  int // 0 until one was written
 	written int64
 	failed  bool
@@ -196,8 +202,30 @@ func (w *watchedResponse) meaning() error {
 	}
 }
 
-// isShort reports whether less was written than the answer has announced.
+// isShort reports whether less was written than the answer has announced: net/http breaks it off then.
 func (w *watchedResponse) isShort() bool {
-	announced, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
-	return err == nil && w.written > 0 && w.written < announced
+	announced, found := w.announced()
+	return found && w.hasBody() && w.written < announced
+}
+
+// isWhole reports whether all of the answer was written for certain; without an announced length none can tell.
+func (w *watchedResponse) isWhole() bool {
+	_, found := w.announced()
+	return w.status != 0 && !w.failed && !w.isShort() && (found || !w.hasBody())
+}
+
+// announced returns the length that the answer has announced, if it has.
+func (w *watchedResponse) announced() (int64, bool) {
+	length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	return length, err == nil
+}
+
+// hasBody reports whether a body belongs to the answer.
+func (w *watchedResponse) hasBody() bool {
+	switch w.status {
+	case http.StatusSwitchingProtocols, http.StatusNoContent, http.StatusNotModified:
+		return false
+	default:
+		return w.method != http.MethodHead
+	}
 }

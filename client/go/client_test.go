@@ -372,6 +372,80 @@ func TestAHandlerThatAnnouncesMoreThanItWritesBreaksOff(t *testing.T) {
 	outcomeIs(t, memory, rootID, "failed")
 }
 
+// answeredBy lets a bolt of this handler answer a request, whose caller has gone if it says so, and returns its root.
+func answeredBy(
+	t *testing.T, memory *ackertest.Acker, method string, hasGone bool, handler http.HandlerFunc,
+) (rootID string) {
+	t.Helper()
+	client := opened(t, memory, acker.WithLinger(0))
+	rootID, children := emitted(t, client, "42", "a")
+	bolt, err := client.Bolt(handler, acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, goAway := context.WithCancel(t.Context())
+	defer goAway()
+	asked := httptest.NewRequestWithContext(ctx, method, "/", nil)
+	asked.Header = http.Header(children[0])
+	if hasGone {
+		goAway()
+	}
+	bolt.ServeHTTP(httptest.NewRecorder(), asked)
+	return rootID
+}
+
+func TestAHandlerWhoseCallerHasGoneAcksOnlyWithAWholeAnswer(t *testing.T) {
+	memory := ackertest.New()
+	for name, each := range map[string]struct {
+		want   string
+		method string
+		answer http.HandlerFunc
+	}{
+		"without a word": {"failed", http.MethodPost, func(http.ResponseWriter, *http.Request) {}},
+		"of no announced length": {"failed", http.MethodPost, func(response http.ResponseWriter, _ *http.Request) {
+			_, _ = response.Write([]byte("done"))
+		}},
+		"begun": {"failed", http.MethodPost, func(response http.ResponseWriter, _ *http.Request) {
+			response.Header().Set("Content-Length", "100")
+			response.WriteHeader(http.StatusOK)
+		}},
+		"of the announced length": {"acked", http.MethodPost, func(response http.ResponseWriter, _ *http.Request) {
+			response.Header().Set("Content-Length", "4")
+			_, _ = response.Write([]byte("done"))
+		}},
+		"without a body": {"acked", http.MethodPost, func(response http.ResponseWriter, _ *http.Request) {
+			response.WriteHeader(http.StatusNoContent)
+		}},
+		"of a head": {"acked", http.MethodHead, func(response http.ResponseWriter, _ *http.Request) {
+			response.WriteHeader(http.StatusOK)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outcomeIs(t, memory, answeredBy(t, memory, each.method, true, each.answer), each.want)
+		})
+	}
+}
+
+func TestAHandlerThatAnnouncesALengthAndWritesNothingBreaksOff(t *testing.T) {
+	memory := ackertest.New()
+	for _, each := range []struct {
+		want   string
+		method string
+		status int
+	}{
+		{"failed", http.MethodPost, http.StatusOK},
+		{"failed", http.MethodGet, http.StatusNotFound},
+		{"acked", http.MethodHead, http.StatusOK},
+		{"acked", http.MethodGet, http.StatusNotModified},
+	} {
+		rootID := answeredBy(t, memory, each.method, false, func(response http.ResponseWriter, _ *http.Request) {
+			response.Header().Set("Content-Length", "100")
+			response.WriteHeader(each.status)
+		})
+		outcomeIs(t, memory, rootID, each.want)
+	}
+}
+
 func TestOfTwoBoltsTheOuterEndsTheTuple(t *testing.T) {
 	memory := ackertest.New()
 	client := opened(t, memory, acker.WithLinger(0))
