@@ -88,3 +88,14 @@ func Pauses(attempts int, jitter float64) []time.Duration {
 	}
 	return pauses
 }
+
+// Waiting returns how many calls wait for the first request in flight.
+func (c *Client) Waiting() int {
+	f := c.submitter.flusher
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if len(f.frozen) == 0 {
+		return 0
+	}
+	return len(f.frozen[0].waiters)
+}

@@ -9,6 +9,7 @@ import (
 // waiter waits until all that was buffered or in flight at its call is settled.
 type waiter struct {
 	pending   int
+	takes     bool // a flush, which returns what failed
 	failures  []lostOperations
 	settled   chan struct{}
 	abandoned bool // its context has ended: what fails is for the next call
@@ -127,58 +128,60 @@ func (f *flusher) flushConflicting(ctx context.Context, operations []*operation)
 	if !f.holdsAny(operations) {
 		return nil
 	}
-	return f.waitForAll(ctx)
+	return f.wait(ctx, f.newWaiter(false))
 }
 
 // flush sends all that is buffered now, and what is refused again until it is accepted. It returns ErrOperationsLost.
 func (f *flusher) flush(ctx context.Context) error {
-	if err := f.waitForAll(ctx); err != nil {
+	waits := f.newWaiter(true)
+	if err := f.wait(ctx, waits); err != nil {
 		return err
 	}
-	return f.takeFailures()
+	return f.takeFailures(waits)
 }
 
-// takeFailures returns ErrOperationsLost for what was given up since the last call.
-func (f *flusher) takeFailures() error {
+// takeFailures returns ErrOperationsLost for what was given up since the last call, and what these have waited for.
+func (f *flusher) takeFailures(waited ...*waiter) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if len(f.failures) == 0 {
+	failures := f.failures
+	f.failures = nil
+	for _, each := range waited {
+		failures = append(failures, each.failures...)
+		each.failures = nil
+	}
+	if len(failures) == 0 {
 		return nil
 	}
 	count := 0
-	for _, each := range f.failures {
+	for _, each := range failures {
 		count += each.count
 	}
-	cause := f.failures[len(f.failures)-1].err
-	f.failures = nil
+	cause := failures[len(failures)-1].err
 	found := operationsLostKind.newError("%d operations sent in the background could not be delivered: %v", count, cause)
 	found.Operations, found.cause = count, cause
 	return found
 }
 
-func (f *flusher) waitForAll(ctx context.Context) error {
-	waits := f.newWaiter()
-	if waits == nil {
-		return nil
-	}
-	var err error
+// wait waits until all is settled. If the context ends first, the next call returns what fails.
+func (f *flusher) wait(ctx context.Context, waits *waiter) error {
 	select {
 	case <-waits.settled:
+		return nil
 	case <-ctx.Done():
-		err = canceledWait(ctx, "the flush waited for answers")
 	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	waits.abandoned = true
 	f.failures = append(f.failures, waits.failures...)
-	return err
+	return canceledWait(ctx, "the flush waited for answers")
 }
 
-// newWaiter lets a waiter wait for all that is here; it returns nil if there is nothing.
-func (f *flusher) newWaiter() *waiter {
+// newWaiter lets a waiter wait for all that is here.
+func (f *flusher) newWaiter(takes bool) *waiter {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	waits := &waiter{settled: make(chan struct{}), pending: len(f.frozen)}
+	waits := &waiter{takes: takes, settled: make(chan struct{}), pending: len(f.frozen)}
 	for _, each := range f.frozen {
 		each.waiters = append(each.waiters, waits)
 	}
@@ -187,9 +190,10 @@ func (f *flusher) newWaiter() *waiter {
 		waits.pending++
 	}
 	if waits.pending == 0 {
-		return nil
+		close(waits.settled)
+	} else {
+		f.sendSoon()
 	}
-	f.sendSoon()
 	return waits
 }
 

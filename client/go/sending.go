@@ -120,14 +120,14 @@ func (f *flusher) settle(sent *frozen, results []result, asked time.Duration) {
 	f.takeOut(sent, again)
 }
 
-// giveUp removes a request that cannot be delivered. Those who wait for it return the error, or else the next call.
+// giveUp removes a request that cannot be delivered. The flushes that wait for it return the error, or else the next call.
 func (f *flusher) giveUp(sent *frozen, operations int, err error) {
 	f.mutex.Lock()
 	lost := lostOperations{count: operations, err: err}
 	f.lost += operations
 	isTaken := false
 	for _, each := range sent.waiters {
-		if !each.abandoned {
+		if each.takes && !each.abandoned {
 			each.failures = append(each.failures, lost)
 			isTaken = true
 		}

@@ -53,7 +53,7 @@ class Fault:
     the connection without an answer; ``tear`` gives half of the answer; ``cut`` ends the connection before anything is
     sent; ``freeze`` holds it until `FaultProxy.thaw`; ``answer`` answers ``status`` and ``body``, or the problem of
     ``code``; ``refuse`` answers each operation with the state ``code``. With ``applied`` the request is sent before it
-    is answered so.
+    is answered so, with ``held`` it is answered so after `FaultProxy.thaw`.
     """
 
     fate: Fate
@@ -67,6 +67,7 @@ class Fault:
     body: Any = None
     retry_after_s: int | None = None
     applied: bool = False
+    held: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault.fate == "delay":
             time.sleep(fault.ms / 1000)
-        if fault.fate == "freeze":
+        if fault.fate == "freeze" or fault.held:
             self.server.proxy.wait_for_thaw()
         if fault.fate in ("answer", "refuse"):
             if fault.applied:

@@ -1,0 +1,139 @@
+package acker_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"acker.example/acker"
+	"acker.example/acker/ackertest"
+)
+
+// transportFunc is a Transport of one function.
+type transportFunc func(asked *http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(asked *http.Request) (*http.Response, error) { return f(asked) }
+
+// through lets an http.Client send the requests of acks by this function, and all others to an acker in memory.
+func through(memory *ackertest.Acker, sendAck transportFunc) acker.Option {
+	return acker.WithHTTPClient(&http.Client{Transport: transportFunc(func(asked *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(asked.Body)
+		if err != nil {
+			return nil, err
+		}
+		asked.Body = io.NopCloser(strings.NewReader(string(body)))
+		if strings.HasSuffix(asked.URL.Path, "/ack") || strings.Contains(string(body), `"op":"ack"`) {
+			return sendAck(asked)
+		}
+		return memory.RoundTrip(asked)
+	})})
+}
+
+// problem answers a request with a problem of this code.
+func problem(asked *http.Request, code string, status int) *http.Response {
+	return &http.Response{
+		StatusCode: status, Request: asked, Header: http.Header{"Content-Type": {"application/problem+json"}},
+		Body: io.NopCloser(strings.NewReader(`{"code":"` + code + `","detail":"no","retryable":false}`)),
+	}
+}
+
+func processed(t *testing.T, client *acker.Client, headers acker.Carrier) {
+	t.Helper()
+	if err := client.Process(t.Context(), headers, nothing, acker.WithComponent("bolt")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for something that other goroutines do.
+func until(t *testing.T, isDone func() bool) {
+	t.Helper()
+	for !isDone() {
+		if t.Context().Err() != nil {
+			t.Fatal(t.Context().Err())
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestEachFlushReturnsWhatItHasWaitedForOnce(t *testing.T) {
+	memory := ackertest.New()
+	gate := make(chan struct{})
+	client := opened(t, memory, acker.WithBatchSize(2), acker.WithBufferSize(1000),
+		through(memory, func(asked *http.Request) (*http.Response, error) {
+			<-gate
+			return problem(asked, "forbidden", http.StatusForbidden), nil
+		}))
+	_, children := emitted(t, client, "42", "a", "b")
+	processed(t, client, children[0])
+	processed(t, client, children[1])
+	const flushes = 20
+	lost := make(chan error, flushes)
+	for range flushes {
+		go func() { lost <- client.Flush(t.Context()) }()
+	}
+	until(t, func() bool { return client.Waiting() == flushes })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := client.Flush(ctx); !errors.Is(err, acker.ErrCanceled) {
+		t.Error(err)
+	}
+	var others sync.WaitGroup
+	var isOver atomic.Bool
+	for range 4 {
+		others.Go(func() {
+			for !isOver.Load() {
+				if err := client.Process(t.Context(), acker.HTTP{}, nothing, acker.WithComponent("bolt")); err != nil {
+					t.Errorf("another call returned %v", err)
+				}
+			}
+		})
+	}
+	close(gate)
+	for range flushes {
+		var found *acker.Error
+		if err := <-lost; !errors.As(err, &found) || found.Operations != 2 {
+			t.Errorf("a flush returned %v", err)
+		}
+	}
+	isOver.Store(true)
+	others.Wait()
+	if err := client.Flush(t.Context()); err != nil {
+		t.Errorf("another flush returned %v", err)
+	}
+}
+
+func TestAFailThatWaitsForLostAcksLeavesThemToTheFlush(t *testing.T) {
+	memory := ackertest.New()
+	gate := make(chan struct{})
+	client := opened(t, memory, acker.WithBatchSize(1), through(memory, func(asked *http.Request) (*http.Response, error) {
+		<-gate
+		return problem(asked, "forbidden", http.StatusForbidden), nil
+	}))
+	_, children := emitted(t, client, "42", "a", "b")
+	processed(t, client, children[0])
+	tuple, err := client.Receive(t.Context(), children[1], acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, failed := make(chan error), make(chan error)
+	go func() { lost <- client.Flush(t.Context()) }()
+	go func() { failed <- tuple.Fail(t.Context(), "late") }()
+	until(t, func() bool { return client.Waiting() == 2 })
+	close(gate)
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+	var found *acker.Error
+	if err := <-lost; !errors.As(err, &found) || found.Operations != 1 {
+		t.Errorf("the flush returned %v", err)
+	}
+	if err := client.Flush(t.Context()); err != nil {
+		t.Errorf("another flush returned %v", err)
+	}
+}
