@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// waiter waits until all that was buffered or in flight at its call is settled.
+// waiter waits until all that was buffered or in flight at its call is settled; or, with roots, until each request that
+// holds one of them was answered once.
 type waiter struct {
 	pending   int
-	takes     bool // a flush, which returns what failed
+	roots     map[id]struct{} // nil for a flush, which returns what failed
 	failures  []lostOperations
 	settled   chan struct{}
 	abandoned bool // its context has ended: what fails is for the next call
@@ -124,16 +125,19 @@ func (f *flusher) waitForSpace(ctx context.Context) error {
 }
 
 // flushConflicting sends first what is in flight now for the roots of these operations: the order of one root is kept.
+//
+// It does not wait for what the acker has refused: that may be accepted only after these operations.
 func (f *flusher) flushConflicting(ctx context.Context, operations []*operation) error {
-	if !f.holdsAny(operations) {
-		return nil
+	roots := make(map[id]struct{}, len(operations))
+	for _, each := range operations {
+		roots[each.RootID] = struct{}{}
 	}
-	return f.wait(ctx, f.newWaiter(false))
+	return f.wait(ctx, f.newWaiter(roots))
 }
 
 // flush sends all that is buffered now, and what is refused again until it is accepted. It returns ErrOperationsLost.
 func (f *flusher) flush(ctx context.Context) error {
-	waits := f.newWaiter(true)
+	waits := f.newWaiter(nil)
 	if err := f.wait(ctx, waits); err != nil {
 		return err
 	}
@@ -172,20 +176,26 @@ func (f *flusher) wait(ctx context.Context, waits *waiter) error {
 	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
+	if waits.pending == 0 {
+		return nil
+	}
 	waits.abandoned = true
 	f.failures = append(f.failures, waits.failures...)
 	return canceledWait(ctx, "the flush waited for answers")
 }
 
-// newWaiter lets a waiter wait for all that is here.
-func (f *flusher) newWaiter(takes bool) *waiter {
+// newWaiter lets a waiter wait for all that is here, or for what holds these roots.
+func (f *flusher) newWaiter(roots map[id]struct{}) *waiter {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	waits := &waiter{takes: takes, settled: make(chan struct{}), pending: len(f.frozen)}
+	waits := &waiter{roots: roots, settled: make(chan struct{})}
 	for _, each := range f.frozen {
-		each.waiters = append(each.waiters, waits)
+		if waits.isFor(each) {
+			each.waiters = append(each.waiters, waits)
+			waits.pending++
+		}
 	}
-	if f.folded.size() > 0 {
+	if f.folded.size() > 0 && waits.isForAny(f.folded.holds) {
 		f.waiters = append(f.waiters, waits)
 		waits.pending++
 	}
@@ -197,30 +207,27 @@ func (f *flusher) newWaiter(takes bool) *waiter {
 	return waits
 }
 
-func (f *flusher) holdsAny(operations []*operation) bool {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	for _, each := range operations {
-		if f.holds(each.RootID) {
+// isFlush reports whether it waits for all, until that is accepted.
+func (w *waiter) isFlush() bool { return w.roots == nil }
+
+func (w *waiter) isFor(each *frozen) bool {
+	return w.isFlush() || !each.isRefused() && w.isForAny(each.request.holds)
+}
+
+func (w *waiter) isForAny(holds func(root id) bool) bool {
+	if w.isFlush() {
+		return true
+	}
+	for root := range w.roots {
+		if holds(root) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *flusher) holds(root id) bool {
-	if f.folded.holds(root) {
-		return true
-	}
-	for _, each := range f.frozen {
-		for _, held := range each.request.operations {
-			if held.RootID == root {
-				return true
-			}
-		}
-	}
-	return false
-}
+// isRefused reports whether the acker has refused it.
+func (f *frozen) isRefused() bool { return !f.due.IsZero() }
 
 func canceledWait(ctx context.Context, what string) error {
 	found := canceledKind.newError("%s, and its context ended: %v", what, ctx.Err())

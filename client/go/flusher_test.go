@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"acker.example/acker"
 	"acker.example/acker/ackertest"
@@ -103,6 +104,11 @@ func TestEachFlushReturnsWhatItHasWaitedForOnce(t *testing.T) {
 	}
 	isOver.Store(true)
 	others.Wait()
+	for range 20 {
+		if err := client.Flush(ctx); err != nil {
+			t.Errorf("a flush that has nothing to wait for returned %v", err)
+		}
+	}
 	if err := client.Flush(t.Context()); err != nil {
 		t.Errorf("another flush returned %v", err)
 	}
@@ -136,4 +142,47 @@ func TestAFailThatWaitsForLostAcksLeavesThemToTheFlush(t *testing.T) {
 	if err := client.Flush(t.Context()); err != nil {
 		t.Errorf("another flush returned %v", err)
 	}
+}
+
+func TestAnAckThatIsRefusedHoldsNothingElseUp(t *testing.T) {
+	memory := ackertest.New()
+	var refused atomic.Int64
+	client := opened(t, memory, through(memory, func(asked *http.Request) (*http.Response, error) {
+		refused.Add(1)
+		return problem(asked, "store_full", http.StatusServiceUnavailable), nil
+	}))
+	rootID, children := emitted(t, client, "42", "a", "b", "c")
+	processed(t, client, children[0])
+	until(t, func() bool { return refused.Load() > 0 })
+	tuple, err := client.Receive(t.Context(), children[1], acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := tuple.ResetTimeout(ctx); err != nil {
+		t.Fatalf("a reset: %v", err)
+	}
+	spout, err := client.SharedSpout("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var early string
+	err = spout.Emit(ctx, "43", func(_ context.Context, root *acker.Root) error {
+		early = root.ID()
+		child, err := root.Child()
+		headers := acker.HTTP{}
+		child.SetOn(headers)
+		processed(t, client, headers)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("an init: %v", err)
+	}
+	outcomeIs(t, memory, early, "pending")
+	processed(t, client, children[2])
+	if err := tuple.Fail(ctx, "late"); err != nil {
+		t.Fatalf("a fail: %v", err)
+	}
+	outcomeIs(t, memory, rootID, "failed")
 }

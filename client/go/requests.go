@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,11 @@ type request struct {
 
 // isBatch reports whether the answer holds one state for each operation, in a list.
 func (r *request) isBatch() bool { return strings.HasSuffix(r.path, "/batch") }
+
+// holds reports whether it has an operation on this root.
+func (r *request) holds(root id) bool {
+	return slices.ContainsFunc(r.operations, func(each *operation) bool { return each.RootID == root })
+}
 
 func (r *request) String() string { return r.method + " " + r.path }
 

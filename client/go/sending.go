@@ -66,12 +66,18 @@ func (f *flusher) freeze() {
 		return
 	}
 	written := writeOperations(f.session.topology, f.folded.operations())
-	for _, each := range f.waiters {
-		each.pending += len(written) - 1
-	}
 	for _, each := range written {
-		waiters := append([]*waiter(nil), f.waiters...)
-		f.frozen = append(f.frozen, &frozen{request: each, waiters: waiters, pauses: delays()})
+		f.frozen = append(f.frozen, &frozen{request: each, pauses: delays()})
+	}
+	added := f.frozen[len(f.frozen)-len(written):]
+	for _, waits := range f.waiters {
+		waits.pending--
+		for _, each := range added {
+			if waits.isFor(each) {
+				each.waiters = append(each.waiters, waits)
+				waits.pending++
+			}
+		}
 	}
 	f.folded, f.waiters = newFoldedOperations(), nil
 }
@@ -127,7 +133,7 @@ func (f *flusher) giveUp(sent *frozen, operations int, err error) {
 	f.lost += operations
 	isTaken := false
 	for _, each := range sent.waiters {
-		if each.takes && !each.abandoned {
+		if each.isFlush() && !each.abandoned {
 			each.failures = append(each.failures, lost)
 			isTaken = true
 		}
@@ -139,7 +145,8 @@ func (f *flusher) giveUp(sent *frozen, operations int, err error) {
 	f.takeOut(sent, nil)
 }
 
-// takeOut replaces a request by others, behind all the rest, and wakes who waits for it, or for space.
+// takeOut replaces a request by others, behind all the rest, and wakes who waits for it, or for space. Flushes go on to
+// wait for the others.
 func (f *flusher) takeOut(sent *frozen, others []*frozen) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -149,13 +156,17 @@ func (f *flusher) takeOut(sent *frozen, others []*frozen) {
 			left = append(left, each)
 		}
 	}
-	for _, each := range others {
-		each.waiters = append([]*waiter(nil), sent.waiters...)
-	}
 	f.frozen = append(left, others...)
-	for _, each := range sent.waiters {
-		if each.pending += len(others) - 1; each.pending == 0 {
-			close(each.settled)
+	for _, waits := range sent.waiters {
+		waits.pending--
+		for _, each := range others {
+			if waits.isFor(each) {
+				each.waiters = append(each.waiters, waits)
+				waits.pending++
+			}
+		}
+		if waits.pending == 0 {
+			close(waits.settled)
 		}
 	}
 	close(f.space)
