@@ -227,9 +227,9 @@ func (c *Client) Stats() Stats {
 func (c *Client) Flush(ctx context.Context) error { return c.submitter.flusher.flush(ctx) }
 
 // Close flushes, and closes the connections. It returns ErrOperationsLost. If the context ends first, what was not
-// answered is given up.
+// answered is given up. An ack that waits for space then returns ErrClientClosed, and its tuple is unchanged.
 func (c *Client) Close(ctx context.Context) error {
-	c.submitter.closing.Store(true)
+	c.submitter.flusher.close()
 	defer c.session.transport.close()
 	return c.Flush(ctx)
 }

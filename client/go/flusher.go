@@ -47,6 +47,7 @@ type flusher struct {
 	frozen   []*frozen
 	waiters  []*waiter // of what is not frozen yet
 	failures []lostOperations
+	closed   bool // nothing is added any more
 	running  bool
 	urgent   bool
 	timer    *time.Timer
@@ -84,7 +85,10 @@ func (f *flusher) counts() (inFlight, lost int) {
 func (f *flusher) add(ctx context.Context, tuple *Tuple, form ackForm) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	for f.isFull() {
+	for f.closed || f.isFull() {
+		if f.closed {
+			return clientClosedKind.newError("the client was closed before the ack was buffered")
+		}
 		if f.session.onFull == Refuse {
 			return bufferFullKind.newError("%d operations are in flight, and the buffer size allows no more", f.inFlight())
 		}
@@ -108,6 +112,21 @@ func (f *flusher) add(ctx context.Context, tuple *Tuple, form ackForm) error {
 		})
 	}
 	return nil
+}
+
+// close lets nothing be added any more, and wakes what waits for space: what is there is all that a flush has to send.
+func (f *flusher) close() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.closed = true
+	close(f.space)
+	f.space = make(chan struct{})
+}
+
+func (f *flusher) isClosed() bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.closed
 }
 
 // waitForSpace waits, without the lock, until something was taken out.

@@ -186,3 +186,55 @@ func TestAnAckThatIsRefusedHoldsNothingElseUp(t *testing.T) {
 	}
 	outcomeIs(t, memory, rootID, "failed")
 }
+
+// noticed is a context that says when it is waited for.
+type noticed struct {
+	context.Context
+	waits chan struct{}
+}
+
+func (n noticed) Done() <-chan struct{} {
+	select {
+	case n.waits <- struct{}{}:
+	default:
+	}
+	return n.Context.Done()
+}
+
+func TestAnAckThatWaitsForSpaceWhenTheClientIsClosedIsRefused(t *testing.T) {
+	memory := ackertest.New()
+	gate := make(chan struct{})
+	client := opened(t, memory, acker.WithLinger(time.Minute), acker.WithBatchSize(2), acker.WithBufferSize(2),
+		through(memory, func(asked *http.Request) (*http.Response, error) {
+			<-gate
+			return memory.RoundTrip(asked)
+		}))
+	rootID, children := emitted(t, client, "42", "a", "b", "c")
+	processed(t, client, children[0])
+	processed(t, client, children[1])
+	tuple, err := client.Receive(t.Context(), children[2], acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := noticed{t.Context(), make(chan struct{}, 1)}
+	acked, closed := make(chan error, 1), make(chan error, 1)
+	go func() { acked <- tuple.Ack(ctx) }()
+	<-ctx.waits
+	closing := noticed{t.Context(), make(chan struct{}, 1)}
+	go func() { closed <- client.Close(closing) }()
+	<-closing.waits
+	close(gate)
+	if err := <-acked; !errors.Is(err, acker.ErrClientClosed) || tuple.Closed() {
+		t.Errorf("the ack that waited returned %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	outcomeIs(t, memory, rootID, "pending")
+	another := opened(t, memory)
+	processed(t, another, children[2])
+	if err := another.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	outcomeIs(t, memory, rootID, "acked")
+}

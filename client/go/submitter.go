@@ -25,7 +25,6 @@ const needsKeys = "with LeaveOpen a redelivery would give it another edge, and t
 type submitter struct {
 	session   *session
 	flusher   *flusher
-	closing   atomic.Bool
 	dropped   atomic.Int64
 	untracked atomic.Int64
 }
@@ -44,7 +43,7 @@ func (s *submitter) complete(ctx context.Context, tuple *Tuple, form ackForm) er
 		_, err := tuple.takeAcks()
 		return err
 	}
-	if s.session.linger == 0 || s.closing.Load() {
+	if s.session.linger == 0 || s.flusher.isClosed() {
 		return s.ackNow(ctx, tuple, form)
 	}
 	info, err := s.session.topologyInfo(ctx)
