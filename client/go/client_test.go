@@ -499,3 +499,16 @@ func TestCompletionsAreReleasedAfterTheLastOfAPageWasHandled(t *testing.T) {
 		t.Fatalf("%q were handled, and %q are left", seen, memory.Completions("orders"))
 	}
 }
+
+func TestAClientIsMadeWhereTheProgramHasReplacedTheDefaultTransport(t *testing.T) {
+	common := http.DefaultTransport
+	defer func() { http.DefaultTransport = common }()
+	memory := ackertest.New()
+	http.DefaultTransport = memory
+	rootID, _ := emitted(t, opened(t, memory), "42", "a")
+	outcomeIs(t, memory, rootID, "pending")
+	client, err := acker.New("http://127.0.0.1:8700")
+	if err != nil || client.Close(t.Context()) != nil {
+		t.Error(err)
+	}
+}

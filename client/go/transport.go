@@ -39,10 +39,11 @@ func newTransport(address string, s *settings) (*transport, error) {
 	t := &transport{
 		base:   found.Scheme + "://" + found.Host + strings.TrimRight(found.EscapedPath(), "/"),
 		origin: found.Scheme + "://" + found.Host,
-		client: ownClient(),
 		own:    s.httpClient == nil,
 	}
-	if s.httpClient != nil {
+	if t.own {
+		t.client = ownClient()
+	} else {
 		t.client = withoutRedirects(s.httpClient)
 	}
 	if s.apiKey != "" {
@@ -52,7 +53,10 @@ func newTransport(address string, s *settings) (*transport, error) {
 }
 
 func ownClient() *http.Client {
-	connections := http.DefaultTransport.(*http.Transport).Clone()
+	connections := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if common, is := http.DefaultTransport.(*http.Transport); is { // else the program has put another in its place
+		connections = common.Clone()
+	}
 	connections.MaxIdleConns = maxIdleConnections
 	connections.MaxIdleConnsPerHost = maxIdleConnections
 	connections.IdleConnTimeout = idleTimeout
