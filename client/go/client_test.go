@@ -512,3 +512,17 @@ func TestAClientIsMadeWhereTheProgramHasReplacedTheDefaultTransport(t *testing.T
 		t.Error(err)
 	}
 }
+
+func TestProcessReturnsTheErrorOfItsFunctionItself(t *testing.T) {
+	client := opened(t, ackertest.New())
+	_, children := emitted(t, client, "42", "a")
+	for _, headers := range []acker.HTTP{children[0], {}} {
+		broken := errors.New("out of stock")
+		err := client.Process(t.Context(), headers, func(context.Context, *acker.Tuple) error {
+			return broken
+		}, acker.WithComponent("bolt"))
+		if err != broken {
+			t.Errorf("%#v was returned", err)
+		}
+	}
+}

@@ -115,10 +115,14 @@ func (s *submitter) process(
 		return s.completeUnlessClosed(told, tuple, ackForm{})
 	}
 	sent := s.interrupt(ctx, tuple, err, onError)
-	if signalOf(err) != nil {
+	switch {
+	case signalOf(err) != nil:
 		return sent
+	case sent == nil:
+		return err
+	default:
+		return errors.Join(err, sent)
 	}
-	return errors.Join(err, sent)
 }
 
 // begin prepares the run of a function.
