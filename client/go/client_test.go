@@ -526,3 +526,21 @@ func TestProcessReturnsTheErrorOfItsFunctionItself(t *testing.T) {
 		}
 	}
 }
+
+func TestAKeyIsNoNumberWhateverItBeginsWith(t *testing.T) {
+	client := opened(t, ackertest.New())
+	_, children := emitted(t, client, "42", "a")
+	tuple, err := client.Receive(t.Context(), children[0], acker.WithComponent("bolt"), acker.Repeatable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"5", "#5", "#", "#0"} {
+		if _, err := client.Join([]*acker.Tuple{tuple, tuple}, acker.WithKey(key)); !errors.Is(err, acker.ErrDuplicateKey) {
+			t.Errorf("a child with the key %q was anchored to one tuple twice: %v", key, err)
+		}
+	}
+	child, err := client.Join([]*acker.Tuple{tuple, tuple})
+	if err != nil || child.Len() != 2 {
+		t.Errorf("a child without a key was not anchored to one tuple twice: %v", err)
+	}
+}

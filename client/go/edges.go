@@ -3,7 +3,6 @@ package acker
 import (
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // edgeSet is an anchor and its children so far: as an operation reports them.
@@ -120,7 +119,7 @@ func refuseDuplicate(parent *edgeSet, key childKey, ahead int) error {
 	if parent.has(key.text) {
 		return duplicateKeyKind.newError("a child with the key %q exists already; each needs a key of its own", key.text)
 	}
-	if ahead > 0 && !strings.HasPrefix(key.text, "#") {
+	if ahead > 0 && key.given {
 		return duplicateKeyKind.newError("a child with the key %q is anchored to one tuple twice; leave it out", key.text)
 	}
 	return nil
