@@ -544,3 +544,12 @@ func TestAKeyIsNoNumberWhateverItBeginsWith(t *testing.T) {
 		t.Errorf("a child without a key was not anchored to one tuple twice: %v", err)
 	}
 }
+
+func TestAnAPIKeyThatIsNoHeaderIsRefusedAndNotShown(t *testing.T) {
+	for _, key := range []string{"secret\n", "sec\rret", "secret\x00", "\x7fsecret"} {
+		_, err := acker.New("http://127.0.0.1:8700", acker.WithAPIKey(key))
+		if !errors.Is(err, acker.ErrUsage) || strings.Contains(err.Error(), "sec") {
+			t.Errorf("a client with the API key %q: %v", key, err)
+		}
+	}
+}

@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 )
 
 const (
@@ -121,6 +123,9 @@ func readSettings(options []Option) (*settings, error) {
 func (s *settings) check() error {
 	if err := checkName("the topology", s.topology); err != nil {
 		return err
+	}
+	if strings.ContainsFunc(s.apiKey, unicode.IsControl) {
+		return usageKind.newError("the API key must be one line without control characters") // it is not shown
 	}
 	shortest := min(s.retryTimeout, s.emitTimeout, s.startupTimeout, s.linger)
 	switch {
