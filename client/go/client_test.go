@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -551,5 +553,79 @@ func TestAnAPIKeyThatIsNoHeaderIsRefusedAndNotShown(t *testing.T) {
 		if !errors.Is(err, acker.ErrUsage) || strings.Contains(err.Error(), "sec") {
 			t.Errorf("a client with the API key %q: %v", key, err)
 		}
+	}
+}
+
+// dialing makes a client whose connections are made by this function, which starts for a moment only.
+func dialing(
+	t *testing.T, dial func(ctx context.Context, network, address string) (net.Conn, error), options ...acker.Option,
+) *acker.Client {
+	t.Helper()
+	own := []acker.Option{
+		acker.WithLogger(slog.New(slog.DiscardHandler)), acker.WithStartupTimeout(100 * time.Millisecond),
+		acker.WithHTTPClient(&http.Client{Transport: &http.Transport{DialContext: dial}}),
+	}
+	client, err := acker.New("http://127.0.0.1:8700", append(own, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func emitsOne(ctx context.Context, t *testing.T, client *acker.Client) error {
+	t.Helper()
+	spout, err := client.SharedSpout("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spout.Emit(ctx, "42", nil)
+}
+
+func TestTheStartupTimeoutHoldsWhereNoConnectionIsMadeAndNoneIsRefused(t *testing.T) {
+	drops := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	client := dialing(t, drops, acker.WithRequestTimeout(50*time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := emitsOne(ctx, t, client)
+	if !errors.Is(err, acker.ErrRetriesExhausted) || !strings.Contains(err.Error(), "no acker answers at") {
+		t.Errorf("where packets are dropped: %v", err)
+	}
+}
+
+func TestAnAttemptThatItsCallerCancelsTellsNothingOfTheAcker(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	dials := 0
+	drops := func(dialed context.Context, _, _ string) (net.Conn, error) {
+		if dials++; dials == 1 {
+			cancel()
+			<-dialed.Done()
+		}
+		return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+	}
+	client := dialing(t, drops)
+	if err := emitsOne(ctx, t, client); !errors.Is(err, acker.ErrCanceled) {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := emitsOne(ctx, t, client)
+	if !errors.Is(err, acker.ErrRetriesExhausted) || !strings.Contains(err.Error(), "no acker answers at") {
+		t.Errorf("after an attempt that was canceled: %v", err)
+	}
+}
+
+func TestTheStartupTimeoutEndsWithTheFirstConnection(t *testing.T) {
+	silent := func(context.Context, string, string) (net.Conn, error) {
+		own, other := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, other) }()
+		return own, nil
+	}
+	client := dialing(t, silent, acker.WithRequestTimeout(30*time.Millisecond), acker.WithRetryTimeout(time.Second))
+	err := emitsOne(t.Context(), t, client)
+	if !errors.Is(err, acker.ErrRetriesExhausted) || strings.Contains(err.Error(), "no acker answers at") {
+		t.Errorf("where a server listens and does not answer: %v", err)
 	}
 }

@@ -50,13 +50,13 @@ func (s *session) attempts(ctx context.Context, asked *request, since time.Time)
 		if err != nil {
 			return nil, err
 		}
+		if given.err != nil && ctx.Err() != nil {
+			return nil, canceled(asked, ctx.Err()) // it tells nothing of the acker
+		}
 		failed := classify(asked, given)
 		s.noteAnswer(given, failed)
 		if failed == nil {
 			return given, nil
-		}
-		if given.err != nil && ctx.Err() != nil {
-			return nil, canceled(asked, ctx.Err())
 		}
 		if !failed.retryable {
 			return nil, failed.err

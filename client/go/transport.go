@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -75,9 +76,10 @@ func (t *transport) send(ctx context.Context, asked *request, timeout time.Durat
 	if t.closed.Load() {
 		return nil, clientClosedKind.newError("the client is closed")
 	}
+	var found connecting
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
-	outgoing, err := http.NewRequestWithContext(ctx, asked.method, t.base+asked.path, bytes.NewReader(asked.body))
+	outgoing, err := http.NewRequestWithContext(found.traced(ctx), asked.method, t.base+asked.path, bytes.NewReader(asked.body))
 	if err != nil {
 		return nil, usageKind.newError("%v", err)
 	}
@@ -85,12 +87,12 @@ func (t *transport) send(ctx context.Context, asked *request, timeout time.Durat
 	outgoing.GetBody = nil // net/http repeats nothing by itself: pauses and time limits are the session's
 	response, err := t.client.Do(outgoing)
 	if err != nil {
-		return t.noAnswer(ctx, err), nil
+		return t.noAnswer(ctx, err, found.isMissing()), nil
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return t.noAnswer(ctx, fmt.Errorf("the answer was cut off: %w", err)), nil
+		return t.noAnswer(ctx, fmt.Errorf("the answer was cut off: %w", err), false), nil
 	}
 	return &answer{status: response.StatusCode, body: body, retryAfter: response.Header.Get("Retry-After")}, nil
 }
@@ -107,16 +109,32 @@ func (t *transport) addHeaders(outgoing *http.Request, asked *request) {
 	}
 }
 
-func (t *transport) noAnswer(ctx context.Context, err error) *answer {
-	if ended := context.Cause(ctx); ended != nil {
-		err = ended
-	}
+func (t *transport) noAnswer(ctx context.Context, err error, isMissing bool) *answer {
 	found := &answer{err: err}
-	if isNoConnection(err) {
+	if ended := context.Cause(ctx); ended != nil {
+		found.err = ended
+	}
+	if isMissing || isNoConnection(err) {
 		found.refusedBy = t.origin
 	}
 	return found
 }
+
+// connecting notes whether an attempt got a connection. Without one nothing can have arrived, also where no error says
+// so: packets may be dropped.
+type connecting struct {
+	asked, got atomic.Bool
+}
+
+func (c *connecting) traced(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { c.asked.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { c.got.Store(true) },
+	})
+}
+
+// isMissing reports whether a connection was asked for, and none came; a transport of the program's own may not tell.
+func (c *connecting) isMissing() bool { return c.asked.Load() && !c.got.Load() }
 
 // isNoConnection reports whether an error comes before a connection is made, so that nothing can have arrived.
 func isNoConnection(err error) bool {
