@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Carrier are the headers of a message: HTTP, AMQP and Kafka make one of what a library has.
+// Carrier are the headers of a message: HTTP, Metadata, AMQP and Kafka make one of what a library has.
 type Carrier interface {
 	// All yields each name with each of its values.
 	All() iter.Seq2[string, string]
@@ -17,7 +17,7 @@ type Carrier interface {
 	Delete(name string)
 }
 
-// HTTP are headers of net/http, and of others that are a map of lists: NATS, gRPC's metadata.
+// HTTP are headers of net/http, and of others that are a map of lists, as those of NATS.
 type HTTP http.Header
 
 // All yields each name with each of its values.
@@ -44,6 +44,18 @@ func (h HTTP) Delete(name string) {
 		}
 	}
 }
+
+// Metadata is that of gRPC, whose names are in lower case: acker.Metadata(md).
+type Metadata map[string][]string
+
+// All yields each name with each of its values.
+func (m Metadata) All() iter.Seq2[string, string] { return HTTP(m).All() }
+
+// Set adds a header, its name in lower case: gRPC sends no other.
+func (m Metadata) Set(name, value string) { HTTP(m).Set(strings.ToLower(name), value) }
+
+// Delete removes a header.
+func (m Metadata) Delete(name string) { HTTP(m).Delete(name) }
 
 // AMQP are headers of AMQP 0-9-1: acker.AMQP(delivery.Headers) reads those of amqp091-go; to write, give a table that
 // is not nil.

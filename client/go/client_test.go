@@ -629,3 +629,35 @@ func TestTheStartupTimeoutEndsWithTheFirstConnection(t *testing.T) {
 		t.Errorf("where a server listens and does not answer: %v", err)
 	}
 }
+
+func TestMetadataOfGRPCIsWrittenInLowerCase(t *testing.T) {
+	const secret = "32 random characters, from a file"
+	client := opened(t, ackertest.New())
+	_, children := emitted(t, client, "42", "a")
+	metadata := acker.Metadata{"authorization": {"Bearer x"}}
+	err := client.Process(t.Context(), children[0], func(ctx context.Context, _ *acker.Tuple) error {
+		return acker.Inject(ctx, metadata, acker.Signed(secret))
+	}, acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(metadata) != 3 {
+		t.Errorf("the metadata is %v", metadata)
+	}
+	for name := range metadata {
+		if name != strings.ToLower(name) {
+			t.Errorf("gRPC does not send %s", name)
+		}
+	}
+	if err := acker.Verify(metadata, secret); err != nil {
+		t.Error(err)
+	}
+	tuple, err := client.Receive(t.Context(), metadata, acker.WithComponent("end"))
+	if err != nil || !tuple.Tracked() {
+		t.Errorf("%v was received: %v", tuple, err)
+	}
+	metadata.Delete(acker.AnchorsHeader)
+	if metadata[strings.ToLower(acker.AnchorsHeader)] != nil {
+		t.Errorf("the metadata is %v", metadata)
+	}
+}
