@@ -22,6 +22,7 @@ type topologyInfo struct {
 type session struct {
 	*settings
 	transport *transport
+	reading   sharedCall
 
 	mutex       sync.Mutex
 	info        *topologyInfo // nil until it is first needed
@@ -125,11 +126,20 @@ func (s *session) topologyInfo(ctx context.Context) (*topologyInfo, error) {
 	if known := s.known(); known != nil {
 		return known, nil
 	}
-	given, err := s.send(ctx, readTopology(s.topology), time.Time{})
+	err := s.reading.do(ctx, func() error {
+		if s.known() != nil {
+			return nil
+		}
+		given, err := s.send(ctx, readTopology(s.topology), time.Time{})
+		if err == nil {
+			_, err = s.learn(given)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return s.learn(given)
+	return s.known(), nil
 }
 
 // refreshTopology reads the topology again if that was long ago; without an answer, what is known stays.

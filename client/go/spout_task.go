@@ -14,6 +14,8 @@ type spoutTask struct {
 	name    string
 	own     bool
 
+	registering sharedCall
+
 	mutex       sync.Mutex
 	registered  bool
 	free        int
@@ -55,17 +57,25 @@ func (t *spoutTask) register(ctx context.Context) error {
 		return err
 	}
 	t.session.refreshTopology(ctx)
-	t.mutex.Lock()
-	isDone := t.registered || !t.own
-	t.mutex.Unlock()
-	if isDone {
+	if !t.own || t.isRegistered() {
 		return nil
 	}
-	if _, err := t.session.send(ctx, makeEphemeral(t.session.topology, t.name), time.Time{}); err != nil {
+	return t.registering.do(ctx, func() error {
+		if t.isRegistered() {
+			return nil
+		}
+		_, err := t.session.send(ctx, makeEphemeral(t.session.topology, t.name), time.Time{})
+		if err == nil {
+			t.setRegistered(true)
+		}
 		return err
-	}
-	t.setRegistered(true)
-	return nil
+	})
+}
+
+func (t *spoutTask) isRegistered() bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.registered
 }
 
 func (t *spoutTask) setRegistered(registered bool) {
