@@ -269,6 +269,7 @@ func application(response http.ResponseWriter, asked *http.Request) {
 		Reason    string    `json:"reason"`
 		Status    int       `json:"status"`
 		BreaksOff bool      `json:"breaks_off"`
+		GivesUp   bool      `json:"gives_up"`
 	}
 	if err := json.NewDecoder(asked.Body).Decode(&wanted); err != nil {
 		panic(err)
@@ -279,6 +280,10 @@ func application(response http.ResponseWriter, asked *http.Request) {
 	}
 	if err != nil {
 		panic(err)
+	}
+	if wanted.GivesUp {
+		<-asked.Context().Done()
+		return
 	}
 	if wanted.Status != 0 {
 		response.WriteHeader(wanted.Status)

@@ -193,6 +193,12 @@ class Stage:
         allow = response.headers.get("allow")
         return {"status": response.status_code, "text": response.text, "json": document, "type": kind, "allow": allow}
 
+    def _do_http_leave(self, *, url: str, header: str, body: Any) -> Any:
+        """Ask a server of the driver, and go away without waiting for its answer."""
+        connection = http.client.HTTPConnection(httpx.URL(url).netloc.decode(), timeout=30)
+        with contextlib.closing(connection):
+            connection.request("POST", "/", body=json.dumps(body), headers={"Acker-Anchors": header})
+
     def _do_http_head(self, *, url: str, length: int, sign: dict[str, Any] | None = None) -> Any:
         """Ask a server of the driver by the head of a request alone, whose body does not come."""
         with _begun(url, {"Content-Length": str(length)}, sign) as connection:

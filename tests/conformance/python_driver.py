@@ -307,6 +307,10 @@ async def _bolt(scope: Any, receive: Any, send: Any) -> None:
     wanted = json.loads((await receive())["body"] or b"{}")
     headers = _children(scope[SCOPE_KEY], wanted.get("children", ()), ambient=True)
     await _end(scope[SCOPE_KEY], wanted.get("then", "return"), wanted.get("reason", ""))
+    if wanted.get("gives_up", False):
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        return
     await send({"type": "http.response.start", "status": wanted.get("status", 200), "headers": []})
     more = wanted.get("breaks_off", False)
     body = b"begun" if more else json.dumps({"headers": headers}).encode()

@@ -283,6 +283,12 @@ async function application(request: IncomingMessage, response: ServerResponse): 
   const tuple = tupleOf(request) as Tuple;
   const headers = makeChildren(tuple, (wanted.children ?? []) as Key[], true);
   await end(tuple, wanted.then as string | undefined, wanted.reason as string | undefined);
+  if (wanted.gives_up === true) {
+    if (!response.closed) {
+      await new Promise((resolve) => response.once("close", resolve));
+    }
+    return;
+  }
   response.writeHead((wanted.status as number | undefined) ?? 200);
   if (wanted.breaks_off === true) {
     response.write("begun", () => response.destroy());
