@@ -16,7 +16,7 @@ var errBrokeOff = errors.New("broke off its answer")
 //	the handler                                                     the tuple
 //	answers 2xx, 304, 4xx other than below                          acked
 //	answers 301, 302, 303, 307, 308, 401, 407, 408, 421, 425, 429   left open: the request comes again
-//	answers 5xx, panics, breaks off its answer                      failed, or left open with WithOnError(LeaveOpen)
+//	answers 5xx, panics, breaks off its answer                      failed, or left open with OnErrorLeaveOpen
 //
 // An answer breaks off also where it is shorter than it has announced, and where its caller has gone before a whole one
 // was written: a handler that returns early then, without a word, has not acked.

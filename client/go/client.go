@@ -131,7 +131,7 @@ func WithComponent(name string) ReceiveOption { return func(r *receipt) { r.comp
 // edges again.
 func Repeatable() ReceiveOption { return func(r *receipt) { r.repeatable = true } }
 
-// WithOnError says what happens to a tuple whose function returns an error: Fail without it, or LeaveOpen.
+// WithOnError says what happens to a tuple whose function returns an error; OnErrorFail without it.
 func WithOnError(onError OnError) ReceiveOption { return func(r *receipt) { r.onError = onError } }
 
 // WithProof lets a Bolt answer 403 to anchors that nobody signed who has one of these secrets. See Signed and Sign.
@@ -144,8 +144,10 @@ func readReceipt(options []ReceiveOption) (receipt, error) {
 	for _, option := range options {
 		option(&own)
 	}
-	if own.onError != Fail && own.onError != LeaveOpen {
-		return own, usageKind.newError("what happens on an error must be Fail or LeaveOpen, not %d", own.onError)
+	if own.onError != OnErrorFail && own.onError != OnErrorLeaveOpen {
+		return own, usageKind.newError(
+			"what happens on an error must be OnErrorFail or OnErrorLeaveOpen, not %d", own.onError,
+		)
 	}
 	if own.needsProof {
 		if err := checkSecrets(own.secrets); err != nil {

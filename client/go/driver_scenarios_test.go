@@ -71,7 +71,7 @@ func (d *driver) optionsOf(given command) []acker.Option {
 		options = append(options, acker.WithAPIKey(key))
 	}
 	if given.texts["on_full"] == "raise" {
-		options = append(options, acker.WithOnFull(acker.Refuse))
+		options = append(options, acker.WithOnFull(acker.OnFullRefuse))
 	}
 	return options
 }
@@ -147,7 +147,7 @@ func receiveOptionsOf(given command) []acker.ReceiveOption {
 		options = append(options, acker.Repeatable())
 	}
 	if given.OnError == "leave_open" {
-		options = append(options, acker.WithOnError(acker.LeaveOpen))
+		options = append(options, acker.WithOnError(acker.OnErrorLeaveOpen))
 	}
 	if given.Secret != nil {
 		options = append(options, acker.WithProof(*given.Secret))

@@ -104,7 +104,7 @@ var (
 	}
 	bufferFullKind = &kind{
 		code: "buffer_full", retryable: true,
-		advice: "Ack again later, or let acks wait for space: WithOnFull(acker.Block).",
+		advice: "Ack again later, or let acks wait for space: WithOnFull(acker.OnFullBlock).",
 	}
 	serviceKind = &kind{code: "service"}
 )
@@ -245,7 +245,7 @@ const (
 )
 
 // FailTuple returns an error for a bolt's function: it fails the tree at once, so that its spout emits the message
-// again, also with LeaveOpen; of a root that ends when all have ended, the edge alone. Process returns nil then.
+// again, also with OnErrorLeaveOpen; of a root that ends when all have ended, the edge alone. Process returns nil then.
 func FailTuple(reason string) error { return &signal{does: failTuple, reason: reason} }
 
 // DropTuple returns an error for a bolt's function: no retry would help, so the tuple is acked. It is counted, also in

@@ -19,10 +19,10 @@ const (
 type OnFull int
 
 const (
-	// Block lets the ack wait for space.
-	Block OnFull = iota
-	// Refuse lets it return ErrBufferFull; the tuple is unchanged.
-	Refuse
+	// OnFullBlock lets the ack wait for space.
+	OnFullBlock OnFull = iota
+	// OnFullRefuse lets it return ErrBufferFull; the tuple is unchanged.
+	OnFullRefuse
 )
 
 // Option is one of New.
@@ -133,8 +133,10 @@ func (s *settings) check() error {
 		return usageKind.newError("timeouts must not be negative, and the request timeout more than 0")
 	case s.batchSize < 1 || s.bufferSize < s.batchSize:
 		return usageKind.newError("the batch size must be 1 or more, and the buffer size at least as large")
-	case s.onFull != Block && s.onFull != Refuse:
-		return usageKind.newError("what an ack does when the buffer is full must be Block or Refuse, not %d", s.onFull)
+	case s.onFull != OnFullBlock && s.onFull != OnFullRefuse:
+		return usageKind.newError(
+			"what an ack does when the buffer is full must be OnFullBlock or OnFullRefuse, not %d", s.onFull,
+		)
 	case s.logger == nil:
 		return usageKind.newError("the logger must not be nil")
 	}

@@ -12,14 +12,14 @@ import (
 type OnError int
 
 const (
-	// Fail fails the tree at once.
-	Fail OnError = iota
-	// LeaveOpen sends nothing: the message is delivered again.
-	LeaveOpen
+	// OnErrorFail fails the tree at once.
+	OnErrorFail OnError = iota
+	// OnErrorLeaveOpen sends nothing: the message is delivered again.
+	OnErrorLeaveOpen
 )
 
-const needsKeys = "with LeaveOpen a redelivery would give it another edge, and the topology has no dedupe window: " +
-	"give it a key, or receive it as repeatable"
+const needsKeys = "with OnErrorLeaveOpen a redelivery would give it another edge, and the topology has no dedupe " +
+	"window: give it a key, or receive it as repeatable"
 
 // submitter sends operations of one topology; acks are buffered.
 type submitter struct {
@@ -127,13 +127,13 @@ func (s *submitter) process(
 
 // begin prepares the run of a function.
 //
-// With LeaveOpen a redelivered message gives a child without a key another edge. Without a dedupe window such a child
-// is refused, so the topology is read first.
+// With OnErrorLeaveOpen a redelivered message gives a child without a key another edge. Without a dedupe window such
+// a child is refused, so the topology is read first.
 func (s *submitter) begin(ctx context.Context, tuple *Tuple, onError OnError) error {
 	if err := s.flusher.takeFailures(); err != nil {
 		return err
 	}
-	if onError != LeaveOpen || !tuple.Tracked() || tuple.repeatable {
+	if onError != OnErrorLeaveOpen || !tuple.Tracked() || tuple.repeatable {
 		return nil
 	}
 	info, err := s.session.topologyInfo(ctx)
@@ -174,7 +174,7 @@ func (s *submitter) interrupt(ctx context.Context, tuple *Tuple, err error, onEr
 		return s.completeUnlessClosed(told, tuple, ackForm{dropped: true})
 	case tuple.Closed() || found != nil && found.does == leaveOpen:
 		return nil
-	case found != nil || onError == Fail && ctx.Err() == nil:
+	case found != nil || onError == OnErrorFail && ctx.Err() == nil:
 		reason := err.Error()
 		return s.failNow(told, tuple, &reason)
 	default:
