@@ -80,7 +80,7 @@ func completed(t *testing.T, client *acker.Client) []acker.Completion {
 		t.Fatal(err)
 	}
 	var found []acker.Completion
-	for completion, err := range spout.Completions(t.Context(), acker.WithReadTimeout(0)) {
+	for completion, err := range spout.Completions(t.Context(), acker.WithUntil(0)) {
 		if err != nil {
 			t.Fatal(err)
 		}

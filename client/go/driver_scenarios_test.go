@@ -248,7 +248,7 @@ func readOptionsOf(given command, stop func() bool) []acker.ReadOption {
 		options = append(options, acker.WithPollTimeout(timeout))
 	}
 	if timeout, found := given.duration("until_ms"); found {
-		options = append(options, acker.WithReadTimeout(timeout))
+		options = append(options, acker.WithUntil(timeout))
 	}
 	return options
 }

@@ -26,8 +26,8 @@ type reading struct {
 // WithStop ends reading before a poll where stop returns true.
 func WithStop(stop func() bool) ReadOption { return func(r *reading) { r.stop = stop } }
 
-// WithReadTimeout ends reading before a poll after so long, but for the first poll.
-func WithReadTimeout(timeout time.Duration) ReadOption {
+// WithUntil ends reading before a poll after so long, but for the first poll.
+func WithUntil(timeout time.Duration) ReadOption {
 	return func(r *reading) { r.until, r.bounded = timeout, true }
 }
 

@@ -77,7 +77,7 @@ func (s *Spout) emit(
 //		…
 //	}
 //
-// The loop ends without an error when the context ends, or with WithStop or WithReadTimeout; else after the first
+// The loop ends without an error when the context ends, or with WithStop or WithUntil; else after the first
 // error. After a break or a return all completions of the page come again, which is logged.
 func (s *Spout) Completions(ctx context.Context, options ...ReadOption) iter.Seq2[Completion, error] {
 	return func(yield func(Completion, error) bool) {
@@ -123,7 +123,7 @@ func (s *Spout) readPage(
 
 // Listen calls a function with each completion, which is released after that returned nil. See ByOutcome.
 //
-// It returns nil when the context ends, or with WithStop or WithReadTimeout; else the first error, also that of handle.
+// It returns nil when the context ends, or with WithStop or WithUntil; else the first error, also that of handle.
 func (s *Spout) Listen(
 	ctx context.Context, handle func(ctx context.Context, completion Completion) error, options ...ReadOption,
 ) error {
