@@ -18,7 +18,7 @@ func BenchmarkProcess(b *testing.B) {
 	})
 	b.Run("ack with one child", func(b *testing.B) {
 		process(b, func(_ context.Context, tuple *acker.Tuple) error {
-			child, err := tuple.Child(acker.WithKey("0"))
+			child, err := tuple.Anchor(acker.WithKey("0"))
 			child.SetOn(acker.HTTP{})
 			return err
 		})

@@ -207,9 +207,9 @@ func (c *Client) Process(
 	return c.submitter.process(ctx, tuple, run, own.onError)
 }
 
-// Join anchors one child to all these tuples, an edge in each tree. It returns ErrDuplicateKey, ErrTooManyAnchors,
+// Anchor anchors one child to all these tuples, an edge in each tree. It returns ErrDuplicateKey, ErrTooManyAnchors,
 // ErrTupleClosed, and then no tuple has a new child.
-func (c *Client) Join(tuples []*Tuple, options ...ChildOption) (Anchors, error) {
+func (c *Client) Anchor(tuples []*Tuple, options ...ChildOption) (Anchors, error) {
 	if len(tuples) == 0 {
 		return Anchors{}, usageKind.newError("a child is anchored to one tuple or more")
 	}

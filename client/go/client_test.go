@@ -49,7 +49,7 @@ func emittedWith(
 	err = spout.Emit(t.Context(), messageID, func(_ context.Context, root *acker.Root) error {
 		rootID = root.ID()
 		for _, key := range keys {
-			child, err := root.Child(acker.WithKey(key))
+			child, err := root.Anchor(acker.WithKey(key))
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func TestARootEndsWhenAllHaveEndedAndTellsHowManyFailed(t *testing.T) {
 			if at != 1 && at != 3 {
 				return nil
 			}
-			child, err := tuple.Child(acker.WithKey("tell"))
+			child, err := tuple.Anchor(acker.WithKey("tell"))
 			child.SetOn(tell)
 			return errors.Join(err, acker.FailTuple("row 2 has no price"))
 		}, acker.WithComponent("load"))
@@ -537,11 +537,11 @@ func TestAKeyIsNoNumberWhateverItBeginsWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"5", "#5", "#", "#0"} {
-		if _, err := client.Join([]*acker.Tuple{tuple, tuple}, acker.WithKey(key)); !errors.Is(err, acker.ErrDuplicateKey) {
+		if _, err := client.Anchor([]*acker.Tuple{tuple, tuple}, acker.WithKey(key)); !errors.Is(err, acker.ErrDuplicateKey) {
 			t.Errorf("a child with the key %q was anchored to one tuple twice: %v", key, err)
 		}
 	}
-	child, err := client.Join([]*acker.Tuple{tuple, tuple})
+	child, err := client.Anchor([]*acker.Tuple{tuple, tuple})
 	if err != nil || child.Len() != 2 {
 		t.Errorf("a child without a key was not anchored to one tuple twice: %v", err)
 	}

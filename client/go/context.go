@@ -7,8 +7,8 @@ import (
 
 // Parent is what children are anchored to: a *Tuple or a *Root.
 type Parent interface {
-	// Child anchors a child.
-	Child(options ...ChildOption) (Anchors, error)
+	// Anchor anchors a child.
+	Anchor(options ...ChildOption) (Anchors, error)
 	// Tracked reports whether its children have anchors.
 	Tracked() bool
 }
@@ -57,7 +57,7 @@ func Inject(ctx context.Context, headers Carrier, options ...InjectOption) error
 			return err
 		}
 	}
-	child, err := parent.Child(own.child...)
+	child, err := parent.Anchor(own.child...)
 	if err != nil || child.Len() == 0 {
 		return err
 	}

@@ -5,7 +5,7 @@
 //
 //	client, err := acker.New("http://127.0.0.1:8700", acker.WithTopology("orders"))
 //	err = client.Process(ctx, acker.HTTP(request.Header), func(ctx context.Context, tuple *acker.Tuple) error {
-//		child, err := tuple.Child(acker.WithKey("word-1"))
+//		child, err := tuple.Anchor(acker.WithKey("word-1"))
 //		if err != nil {
 //			return err
 //		}

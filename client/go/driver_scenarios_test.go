@@ -156,7 +156,7 @@ func receiveOptionsOf(given command) []acker.ReceiveOption {
 }
 
 func (d *driver) child(given command) (any, error) {
-	anchors, err := d.tupleAt(given.Tuple).Child(keyed(given.Key)...)
+	anchors, err := d.tupleAt(given.Tuple).Anchor(keyed(given.Key)...)
 	return object{"header": valueOrNull(anchors)}, err
 }
 
@@ -165,7 +165,7 @@ func (d *driver) join(given command) (any, error) {
 	for _, handle := range given.Tuples {
 		tuples = append(tuples, d.tupleAt(handle))
 	}
-	anchors, err := d.clientOf(given).Join(tuples, keyed(given.Key)...)
+	anchors, err := d.clientOf(given).Anchor(tuples, keyed(given.Key)...)
 	return object{"header": valueOrNull(anchors)}, err
 }
 
@@ -354,7 +354,7 @@ func makeChildren(ctx context.Context, parent acker.Parent, keys []*string, ambi
 	made := []any{}
 	for _, key := range keys {
 		if !ambient {
-			anchors, err := parent.Child(keyed(key)...)
+			anchors, err := parent.Anchor(keyed(key)...)
 			if err != nil {
 				return made, err
 			}

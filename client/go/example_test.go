@@ -28,7 +28,7 @@ func Example() {
 	var words []acker.HTTP
 	split := func(_ context.Context, tuple *acker.Tuple) error {
 		for _, word := range []string{"to", "be"} {
-			child, err := tuple.Child(acker.WithKey(word))
+			child, err := tuple.Anchor(acker.WithKey(word))
 			if err != nil {
 				return err
 			}

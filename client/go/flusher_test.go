@@ -170,7 +170,7 @@ func TestAnAckThatIsRefusedHoldsNothingElseUp(t *testing.T) {
 	var early string
 	err = spout.Emit(ctx, "43", func(_ context.Context, root *acker.Root) error {
 		early = root.ID()
-		child, err := root.Child()
+		child, err := root.Anchor()
 		headers := acker.HTTP{}
 		child.SetOn(headers)
 		processed(t, client, headers)

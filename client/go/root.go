@@ -97,9 +97,9 @@ func (r *Root) Tracked() bool { return r.messageID != nil }
 
 func (r *Root) String() string { return "root " + r.ID() + " of " + r.spoutTask }
 
-// Child anchors a message for one consumer: with a key (WithKey) its edge is derived from the root id and the key, else
-// it is random. It returns ErrDuplicateKey, ErrTupleClosed.
-func (r *Root) Child(options ...ChildOption) (Anchors, error) {
+// Anchor anchors a message for one consumer: with a key (WithKey) its edge is derived from the root id and the key,
+// else it is random. It returns ErrDuplicateKey, ErrTupleClosed.
+func (r *Root) Anchor(options ...ChildOption) (Anchors, error) {
 	own, err := readChild(options)
 	if err != nil {
 		return Anchors{}, err

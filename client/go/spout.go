@@ -18,7 +18,7 @@ func (s *Spout) Name() string { return s.task.name }
 // Emit emits a root: make one child for each consumer in run, and send it; the init is sent when run has returned nil.
 //
 //	err := spout.Emit(ctx, "42", func(ctx context.Context, root *acker.Root) error {
-//		child, err := root.Child(acker.WithKey("greet"))
+//		child, err := root.Anchor(acker.WithKey("greet"))
 //		if err != nil {
 //			return err
 //		}

@@ -27,7 +27,7 @@ type Tuple struct {
 	keysNeeded string
 }
 
-// ChildOption is one of Child.
+// ChildOption is one of Anchor.
 type ChildOption func(*child)
 
 type child struct {
@@ -72,11 +72,11 @@ func (t *Tuple) String() string {
 	return "tuple of " + t.component + " (" + listed + ")"
 }
 
-// Child anchors a child: a message for one consumer. Its edge is derived from the key (WithKey), so a re-run of the
+// Anchor anchors a child: a message for one consumer. Its edge is derived from the key (WithKey), so a re-run of the
 // bolt gives it the same; without one it is random, or in a repeatable tuple derived from its number.
 //
 // It returns ErrDuplicateKey, ErrTupleClosed.
-func (t *Tuple) Child(options ...ChildOption) (Anchors, error) {
+func (t *Tuple) Anchor(options ...ChildOption) (Anchors, error) {
 	return join([]*Tuple{t}, options)
 }
 
