@@ -240,7 +240,7 @@ async def test_a_service_whose_answer_does_not_end_keeps_no_task(dripping: Dripp
     await acker.close()
 
 
-def test_each_step_of_a_question_may_take_half_a_second_or_the_shorter_timeout_of_the_client(
+def test_through_httpx_each_step_of_a_question_may_take_half_a_second_or_the_shorter_timeout_of_the_client(
     connect: Callable[..., Acker], service: MemoryAcker
 ) -> None:
     for timeout_s, limit_s in ((10.0, 0.5), (0.25, 0.25)):

@@ -209,8 +209,8 @@ def _fail(tup: "Tuple", ended: Ended, children: "Sequence[Anchors]") -> None:
     A root that ends when all have ended waits for the children that the command has handed on.
     """
     try:
-        with suppress(UsageError):  # a child of other roots; the tuple fails all the same
-            for child in children:
+        for child in children:
+            with suppress(UsageError):  # a child of other roots; the tuple fails all the same
                 _add_child(tup, child)
         tup.fail(ended.reason)
     except AckerError as error:

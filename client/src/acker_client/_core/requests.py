@@ -31,7 +31,8 @@ class Request:
     """One request. Every attempt sends the same bytes; ``key`` is None where a repeat changes nothing.
 
     ``operations`` are those in ``body``; ``wait_s`` is how long a long poll lets the service wait; ``limit_s`` bounds
-    an attempt as a whole, where that is shorter than the client's ``request_timeout``.
+    an attempt, where that is shorter than the client's ``request_timeout``: as a whole, but for httpx in threads, of
+    which it bounds each step.
     """
 
     method: str
@@ -49,7 +50,7 @@ class Request:
         return headers if self.key is None else headers | {routes.IDEMPOTENCY_KEY: self.key}
 
     def timeout_s(self, configured_s: float) -> float:
-        """Return the seconds that each step may take: to connect, to write, to read once."""
+        """Return the seconds that each step may take, or all of them together where ``limit_s`` is given."""
         return configured_s + self.wait_s if self.limit_s is None else min(configured_s, self.limit_s)
 
 

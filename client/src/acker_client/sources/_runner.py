@@ -100,7 +100,7 @@ class Runner(Generic[M]):
         self.spout = acker.spout(spout)
         self._handlers = handlers
         self.pending = PendingMessages[M]()
-        self._is_refused = False
+        self._is_refused, self._emitted = False, 0
         self._ended = threading.Event()
         self.error: BaseException | None = None
         """What ends the source: raised by ``send``, or by what handles completions."""
@@ -123,10 +123,12 @@ class Runner(Generic[M]):
         sends children of another root. Raises what ``send`` raises, and `UsageError`.
         """
         rest = iter(messages)
-        if self._is_refused and (first := list(islice(rest, 1))):
+        while self._is_refused and (first := list(islice(rest, 1))):
+            emitted = self._emitted
             if refused := self._emit_together(first):
                 return [*refused, *rest]
-            self._is_refused = False
+            # A message that is rejected or untracked begins no root: it does not tell whether the acker takes one.
+            self._is_refused = self._emitted == emitted
         refused = self._emit_together(rest)
         self._is_refused = self._is_refused or bool(refused)
         return refused
@@ -156,6 +158,7 @@ class Runner(Generic[M]):
                     self.pending.add(root.root_id, message)
                     roots.append(root.root_id)
                 self._send(root, message)
+            self._emitted += message_id is not None
         except self._handlers.rejection as error:
             _log.warning("message %r was rejected: %s", message_id, error)
             if self.pending.pop(root.root_id) is not None:
