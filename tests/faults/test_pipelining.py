@@ -15,7 +15,6 @@ from tests.support.servers import AckerProcess, acker_serve
 from tests.support.waiting import eventually_true
 
 DEFAULT = "/v1/topologies/default"
-COMPLETIONS = f"{DEFAULT}/spouts/orders/completions"
 TOTAL = 13_700_000
 """Bytes of requests, as many as took an acker from 84 to 715 MiB."""
 
@@ -94,17 +93,18 @@ def test_bodies_of_all_forms_and_sizes_may_be_pipelined(acker: AckerProcess) -> 
 
 def test_a_caller_that_leaves_while_its_next_request_waits_leaves_no_place_taken(acker: AckerProcess) -> None:
     """Its connection is not read on while a request waits, so the acker finds out when it answers."""
-    root = {"root_id": f"{0xC1:016x}", "ack_val": f"{0xC2:016x}"}
+    topology, root = "/v1/topologies/leaving", f"{0xC1:016x}"  # of its own: a completion of another test ends no poll
     for _ in range(2):
-        acker.http.put(f"{DEFAULT}/spouts/orders")
+        acker.http.put(topology, json={}).raise_for_status()
+        acker.http.put(f"{topology}/spouts/orders").raise_for_status()
         with RawHttp(acker.url) as raw:
-            raw.send(head("GET", f"{COMPLETIONS}?wait_ms=60000"), head("GET", "/livez"))
+            raw.send(head("GET", f"{topology}/spouts/orders/completions?wait_ms=60000"), head("GET", "/livez"))
             eventually_true(lambda: "acker_requests_waiting 1.0" in acker.http.get("/metrics").text)
-        acker.http.post(f"{DEFAULT}/init", json={**root, "spout_task": "orders"})
-        acker.http.post(f"{DEFAULT}/fail", json={"root_id": root["root_id"]})
+        init = {"root_id": root, "spout_task": "orders", "ack_val": root}
+        acker.http.post(f"{topology}/init", json=init).raise_for_status()
+        acker.http.post(f"{topology}/fail", json={"root_id": root}).raise_for_status()
         eventually_true(lambda: "acker_requests_waiting 0.0" in acker.http.get("/metrics").text)
-        acker.http.delete(f"{DEFAULT}/spouts/orders?discard=true").raise_for_status()
-        root["root_id"] = f"{0xC3:016x}"
+        acker.http.delete(f"{topology}?force=true&discard=true").raise_for_status()
     assert "Traceback" not in acker.log.read_text()
 
 
