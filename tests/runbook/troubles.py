@@ -249,17 +249,20 @@ def early_roots_fill(folder: Path) -> Iterator[Scene]:
 
 @contextmanager
 def remembered_edges_fill(folder: Path) -> Iterator[Scene]:
-    """A program acks ever new edges of one order."""
+    """A program acked ever new edges of one order, which has ended since: a pending one would be silent by and by."""
     with _serving(folder, "--remembered-max-bytes", "1048576") as acker:
         acker.http.put("/v1/topologies/orders", json={"dedupe_window_ms": 600_000}).raise_for_status()
-        acks = [
-            {"op": "ack", "root_id": f"{1:016x}", "ack_val": f"{edge:016x}", "edge_id": f"{edge:016x}"}
-            for edge in range(1, 20_001)
-        ]
-        root = {"root_id": f"{1:016x}", "spout_task": "shop", "ack_val": f"{1 << 60:016x}"}
-        acker.http.post("/v1/topologies/orders/init", json=root).raise_for_status()
-        for first in range(0, len(acks), 5_000):
-            acker.http.post("/v1/topologies/orders/batch", json={"ops": acks[first : first + 5_000]}).raise_for_status()
+        edges, left = [f"{edge:016x}" for edge in range(1, 20_001)], 1 << 60
+        root = {"root_id": f"{1:016x}"}
+        init = {"spout_task": "shop", "ack_val": f"{left:016x}"}
+        acker.http.post("/v1/topologies/orders/init", json=root | init).raise_for_status()
+        for first in range(0, len(edges), 5_000):
+            acks = [{"op": "ack", "ack_val": edge, "edge_id": edge} | root for edge in edges[first : first + 5_000]]
+            sent = acker.http.post("/v1/topologies/orders/batch", json={"ops": acks}).raise_for_status()
+            for ack, state in zip(acks, sent.json()["results"], strict=True):
+                left ^= int(ack["ack_val"], 16) if state == "pending" else 0
+        ended = acker.http.post("/v1/topologies/orders/ack", json=root | {"ack_val": f"{left:016x}"})
+        assert ended.raise_for_status().json()["state"] == "acked"
         yield Scene(acker=acker)
 
 
