@@ -222,6 +222,7 @@ def test_a_queue_that_an_operator_empties_costs_a_timeout_and_the_line_comes_aga
         spout = RabbitSpout(
             client, spout="lines", url=broker.url, queue="emptied-lines", send=send, on_completed=note, requeue_delay=0
         )
-        spout.run(stop=lambda: len(outcomes) == 2, drain_timeout=0)
+        spout.run(stop=lambda: len(outcomes) > 1, drain_timeout=0)
     channel.connection.close()
-    assert outcomes == ["timed_out", "timed_out"]
+    assert len(outcomes) > 1, "it comes again until the spout stops"
+    assert {*outcomes} == {"timed_out"}
