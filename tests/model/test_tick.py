@@ -69,6 +69,7 @@ def completed(store: DrivenStore) -> set[int]:
     return {done.root_id for done in store.mailbox()}
 
 
+FAST = "local FAST_PATH = true"
 RECORDS = {
     "bare": Init(root_id=1, spout_task="s", ack_val=1, outstanding=1),
     "of unknown outstanding": Init(root_id=1, spout_task="s", ack_val=1),
@@ -89,9 +90,8 @@ RECORDS = {
 def test_a_root_times_out_once_whatever_its_record_holds(
     driven_url: str, record: str, *, own_timeout: bool, is_fast: bool
 ) -> None:
-    on = "local FAST_PATH = true"
-    text = library.source() if is_fast else library.source().replace(on, "local FAST_PATH = false")
-    assert library.source().count(on) == 1
+    text = library.source() if is_fast else library.source().replace(FAST, "local FAST_PATH = false")
+    assert library.source().count(FAST) == 1
     configuration = TopologyConfig(ackers=1, buckets=1, message_timeout_ms=100)
     store = DrivenStore(driven_url, configuration, window_ms=60_000, text=text)
     init = replace(RECORDS[record], message_timeout_ms=100 if own_timeout else None)
@@ -113,6 +113,22 @@ def test_a_root_times_out_once_whatever_its_record_holds(
     assert (sum(latency.counts.values()), latency.sum_ms) == (1, 106)
     assert store.apply([Ack(root_id=1, ack_val=1, outstanding=-1)], None)[0] == [(FINISHED, Outcome.TIMED_OUT)]
     assert score(store) == (store.now_ms // RETENTION_MS + 2) * RETENTION_MS - 1
+    store.close()
+
+
+@pytest.mark.parametrize("is_fast", [True, False], ids=["fast path", "state machine"])
+def test_a_root_that_times_out_tells_where_it_hung(driven_url: str, *, is_fast: bool) -> None:
+    text = library.source() if is_fast else library.source().replace(FAST, "local FAST_PATH = false")
+    store = DrivenStore(driven_url, TopologyConfig(ackers=1, buckets=1), window_ms=60_000, text=text)
+    store.apply([replace(RECORDS["with a short message id"], message_timeout_ms=100)], None)
+    store.advance(10)
+    store.apply([Ack(root_id=1, ack_val=3, outstanding=2, component="split")], None)
+    acked_ms = store.now_ms
+    store.advance(100)
+    store.tick()
+    [done] = store.mailbox()
+    assert (done.message_id, done.last_component, done.outstanding) == ("order 1", "split", 3)
+    assert done.last_ack_ms == acked_ms
     store.close()
 
 

@@ -527,6 +527,15 @@ SCENARIOS = [
         configuration=DEDUPE,
         early_max_bytes=EARLY_BYTES + 1,
     ),
+    Scenario(
+        "also in a full store an early root refuses an edge that there is no room to remember",
+        [ack(E1), Fill(is_full=True), ack(E2), Fill(is_full=False), init(E1, E2)],
+        "early store_full pending",
+        [],
+        "pending",
+        configuration=DEDUPE,
+        early_max_bytes=EARLY_BYTES + 1,
+    ),
     Scenario("complete latency counts from the first message", [ack(E1), Wait(500), init(E1)], "early acked", [ACKED]),
 ]
 

@@ -431,11 +431,10 @@ def expire(
     An overdue pending root becomes finished, unless it gets grace because it was due in a ``gap``. An overdue early
     root is dropped: its state is None, without a completion.
     """
-    # rule: a root is overdue only after its deadline
-    if not isinstance(state, Tree) or now_ms <= state.due_ms:
+    if not isinstance(state, Tree):
         return state, None
     state = grant_grace(state, now_ms, rules, gap)
-    # rule: a root with grace is overdue only after its new deadline
+    # rule: a root is overdue only after its deadline, or the one that grace gives it
     if now_ms <= state.due_ms:
         return state, None
     # rule: an overdue early root is dropped without a completion

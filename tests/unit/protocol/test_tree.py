@@ -441,6 +441,7 @@ EDGES_THAT_FAIL = [
     ("an edge of an early root that ended before", replace(EARLY, edges=WITH_E1), None, "early", 0),
     ("such an edge once more", replace(EARLY, edges=WITH_E1, failure=FAIL), None, "duplicate", 0),
     ("an edge of an early root that there is no room to remember", EARLY, 0, "store_full", 0),
+    ("an edge of an unknown root that there is no room to remember", None, 0, "store_full", None),
 ]
 
 
@@ -449,7 +450,7 @@ EDGES_THAT_FAIL = [
     [row[1:] for row in EDGES_THAT_FAIL],
     ids=[row[0] for row in EDGES_THAT_FAIL],
 )
-def test_a_fail_may_end_an_edge_alone(state: Tree, free_edges: int | None, answer: str, failures: int | None) -> None:
+def test_a_fail_may_end_an_edge_alone(state: State, free_edges: int | None, answer: str, failures: int | None) -> None:
     done = apply_operation(state, EDGE_FAILS, now_ms=NOW, rules=DEDUPE, free_edges=free_edges)
     assert done.operation_state == answer
     assert failures == (done.state.failures if isinstance(done.state, Tree) else None)
