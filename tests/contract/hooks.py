@@ -88,20 +88,23 @@ def packed_examples(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @schemathesis.hook
-def map_query(context: schemathesis.HookContext, query: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Wait shortly wherever the contract lets one wait."""
-    match query:
-        case {"wait_ms": int(wait)} if MOST_WAIT_MS < wait < WAIT_MS.stop:
-            return query | {"wait_ms": wait % MOST_WAIT_MS}
-    return query
-
-
-@schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwargs: dict[str, Any]) -> None:
-    """End the stream of live events after one of them."""
-    if case.operation.path == EVENTS and str((case.query or {}).get("limit", "2")).isdecimal():
-        asked = int((case.query or {}).get("limit", "2"))
-        case.query = {**(case.query or {}), "limit": 1 if 1 <= asked <= MOST_EVENTS else asked}
+    """Wait shortly wherever the contract lets one wait, and end the stream of live events after one of them."""
+    query = dict(case.query or {})
+    if MOST_WAIT_MS < (wait_ms := integer(query.get("wait_ms"))) < WAIT_MS.stop:
+        case.query = query | {"wait_ms": wait_ms % MOST_WAIT_MS}
+    if case.operation.path == EVENTS and str(query.get("limit", "2")).isdecimal():
+        asked = int(query.get("limit", "2"))
+        case.query = {**query, "limit": 1 if 1 <= asked <= MOST_EVENTS else asked}
+
+
+def integer(value: Any) -> int:
+    """Return the integer that a parameter is in any of its forms: a number, or its digits; 0 for all else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return 0
+    return int(number) if number.is_integer() else 0
 
 
 @schemathesis.hook
