@@ -135,7 +135,6 @@ PYTHON_BREAKS: list[Break] = [
     ("a root ends on what its init says, or else the topology", "operation.end_on or ", ""),
     ("a plain fail ends a root of either kind", ", has_plain_fail=True", ""),
     ("any fail ends a root that ends at its first one, whatever became of its edge", None, ""),
-    ("an early root keeps that it was failed, also by the fail of an edge that ended or has no room", " and tree.end_on is None", ""),
     ("an early root keeps that it was failed, also by the fail of an edge that ended or has no room", " and tree.failure is None", ""),
     ("an early root keeps that it was failed, also by the fail of an edge that ended or has no room", None, "is_marked = False"),
     ("such a fail of an early root is a duplicate if the root was failed before", "OperationState.EARLY if is_marked else ", ""),

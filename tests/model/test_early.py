@@ -284,7 +284,8 @@ def test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take
     make: Callable[..., DrivenStore],
 ) -> None:
     store = make(max_early=100, early_max_bytes=8 * EARLY_BYTES)
-    words(store, *map(ack, range(1, 5)), Fail(root_id=1, reason=SNOW * 50, component="bolt"))
+    words(store, *map(ack, range(1, 5)))
+    words(store, Fail(root_id=1, reason=SNOW * 50, component="bolt"))
     words(store, Fail(root_id=2, reason=SNOW * 50, component="bolt"), Fail(root_id=3, reason="a" * 64), init(8))
     assert words(store, Fail(root_id=8, reason=SNOW * 50)) == ["failed"]
     words(store, *map(init, range(1, 4)))
@@ -294,6 +295,21 @@ def test_a_reason_is_cut_between_two_characters_above_half_of_what_they_may_take
         3: ("a" * 64, None),
         8: (SNOW * 50, None),
     }
+
+
+def test_long_texts_take_no_more_than_three_quarters_of_what_redis_may_use(make: Callable[..., DrivenStore]) -> None:
+    """There is room for fifty of a hundred reasons, each counted for a mailbox and for the list of failures."""
+    store = make()
+    words(store, *map(init, range(1, 101)))
+    used = store.command("INFO", "memory")["used_memory"]
+    store.command("CONFIG", "SET", "maxmemory", (used + 50 * 2 * 1_000) * 4 // 3)
+    store.advance(1_000)
+    try:
+        for number in range(1, 101):
+            words(store, Fail(root_id=number, reason="r" * 1_000))
+    finally:
+        store.command("CONFIG", "SET", "maxmemory", 0)
+    assert {len(reason or "") for reason, _ in told(store).values()} == {1_000, 64}
 
 
 def test_what_comes_with_the_same_request_counts(make: Callable[..., DrivenStore]) -> None:

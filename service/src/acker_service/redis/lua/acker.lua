@@ -86,7 +86,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 60
+local VERSION = 61
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE, DROPPED = 1, 1, 1  -- forms of an init, of a fail and of an ack (operations.lua)
@@ -190,8 +190,9 @@ local CALL = {
     local make = MADE[name]
     if not make then return nil end
     local made = make(call)
+    call[name] = made
     -- rule: a call that collected something writes it
-    call[name], call.is_unused = made, false
+    if type(made) == 'table' then call.is_unused = false end
     return made
   end,
 }

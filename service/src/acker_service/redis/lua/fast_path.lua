@@ -5,7 +5,7 @@
   pending root: each with its count of outstanding edges, with or without message id, component, edge id and names of
   edges; the root ends at its first fail, and may be traced. All other operations go to apply_operation, with the same
   root, before anything of them was written. Tests also run with FAST_PATH off: answers and all that is stored are the
-  same.
+  same, but that the component of a last ack gets no number here (details.lua), for no record names it.
 ]]
 
 -- rule: plain operations take the fast path
