@@ -38,12 +38,21 @@ def draw(source: random.Random) -> Operation:
 
 
 def draw_plain(source: random.Random) -> Operation:
-    """Draw what the fast path applies: most trees end by it, and some cancel with edges outstanding."""
-    root_id, outstanding = source.randint(1, 6), source.choice([1, 1, 1, 2])
-    component, message_id = source.choice([None, "bolt"]), source.choice([None, "order 1"])
+    """Draw what the fast path applies, so that most trees end by it, or what differs from that in one field."""
+    root_id, component = source.randint(1, 6), source.choice([None, "bolt"])
     if source.random() < 0.5:
-        return Init(root_id=root_id, spout_task="s", ack_val=1, outstanding=outstanding, message_id=message_id)
-    return Ack(root_id=root_id, ack_val=1, outstanding=-1, edge_id=source.choice([None, None, 1]), component=component)
+        return Ack(
+            root_id=root_id, ack_val=1, outstanding=-1, edge_id=source.choice([None, None, 1]), component=component
+        )
+    init = Init(root_id=root_id, spout_task="s", ack_val=1, outstanding=source.choice([1, 1, 1, 2]))
+    others: list[dict[str, Any]] = [
+        {},
+        {"message_id": "order 1"},
+        {"message_id": "m" * 36, "trace": True},
+        {"ack_val": 0, "outstanding": 0},
+        {"traceparent": f"00-{1:032x}-{2:016x}-01"},
+    ]
+    return replace(init, **source.choice([others[0], *others]))
 
 
 def draw_any(source: random.Random) -> Operation:

@@ -30,6 +30,9 @@ AHEAD = 16_384
 SET_BYTES = 224
 """What a set takes with its first number (lua/remembered.lua)."""
 
+BITS_BYTES = 224
+"""What the bits take that say which operations of a request were refused (lua/remembered.lua)."""
+
 EXACT = 500_000
 """A bound so low that a sum is written with few bytes ahead."""
 
@@ -166,6 +169,24 @@ def test_a_window_that_changes_there_and_back_shortens_no_edge(make: Callable[..
     store.advance(WINDOW_MS // 2)
     assert states(store, *edges(1, [first, second, third])) == ["duplicate"] * 3
     assert sum(counted(store, "edges")) > 2 * SET_BYTES
+
+
+def test_a_shorter_window_leaves_the_count_as_long_as_the_edges_before(make: Callable[..., DrivenStore]) -> None:
+    store = make(DEDUPES_LONG)
+    first, second, _ = of_two_sets(1)
+    states(store, init(1), *edges(1, [first]))
+    store.configure(replace(DEDUPES_LONG, dedupe_window_ms=WINDOW_MS // 6))
+    states(store, *edges(1, [second]))
+    store.advance(WINDOW_MS // 2)
+    assert sum(counted(store, "edges")) > SET_BYTES
+    store.configure(DEDUPES_LONG)
+    assert states(store, *edges(1, [first])) == ["duplicate"]
+
+
+def test_the_bits_of_what_was_refused_count(make: Callable[..., DrivenStore]) -> None:
+    store = make(remembered_max_bytes=EXACT)
+    states(store, init(1), replace(init(1), spout_task="other"), key="k")
+    assert sum(counted(store, "requests")) >= SET_BYTES + BITS_BYTES
 
 
 def test_a_slice_that_ended_counts_nothing_though_the_other_goes_on(make: Callable[..., DrivenStore]) -> None:
