@@ -13,13 +13,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model model model-long test-pages faults test-stores test-all test-bench test-integrations test-contract \
-        test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
-        bench-page images check format lock dist test-dist clean
+        test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        bench-page docs docs-serve images check format lock dist test-dist clean
 TYPESCRIPT := client/typescript
 # Go is the one that is installed, and fetches what the tests of its client need by their go.sum
 GO := GOTOOLCHAIN=local go
 # folders of tests/ with a target of their own
-APART := clients conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model
+APART := clients conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model site
 # tests that run the blocks of the pages and the examples, and those that start pytest
 PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
 PLUGIN := tests/unit/client/test_pytest_plugin.py
@@ -106,6 +106,9 @@ test-airflow: $(VENV)/.dev airflow ## Start a DAG of a real Airflow when a batch
 test-browser: $(VENV)/.dev ## Try the page /ui/ in a real Chromium, against a real acker and Valkey (minutes)
 	$(BIN)/python -m pytest tests/browser
 
+test-docs: $(VENV)/.dev ## Build the site of the documentation, and try it in a real Chromium: links, search, a phone, axe (a minute)
+	$(BIN)/python -m pytest tests/site
+
 test-httpx: $(VENV)/.dev ## Run the unit tests of the client as where httpx2 is not installed, on httpx (a minute)
 	$(BIN)/python -m pytest tests/unit/client -n 2 --dist loadfile -p tests.support.without_httpx2
 
@@ -176,6 +179,12 @@ bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GRO
 bench-page: $(VENV)/.dev ## Put the figures of the last bench and bench-long into the documentation, and draw its plots
 	$(BIN)/python -m bench.page
 
+docs: $(VENV)/.dev ## Build the site of the documentation into .site/html
+	$(BIN)/python -m docs.site
+
+docs-serve: $(VENV)/.dev ## Build the site of the documentation, and show it on http://127.0.0.1:8800; PORT=8801 for another port
+	$(BIN)/python -m docs.site --serve $(addprefix --port ,$(PORT))
+
 images: $(VENV)/.dev ## Draw the documentation's pictures again, and record the demo (a minute)
 	$(BIN)/python -m docs.images demo
 
@@ -215,7 +224,7 @@ test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in 
 	$(BIN)/python -m pytest tests/dist
 
 clean: ## Remove .venv and the caches of the tools
-	rm -rf $(VENV) dist $(addprefix $(TYPESCRIPT)/,node_modules dist build) client/go/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
+	rm -rf $(VENV) dist .site $(addprefix $(TYPESCRIPT)/,node_modules dist build) client/go/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
