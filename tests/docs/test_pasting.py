@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.examples import run, serves
-from tests.support.pages import DOCS, PAGES, ROOT, languages
+from tests.support.pages import DOCS, PAGES, ROOT, languages, runnable
 from tests.support.servers import AckerProcess, acker_serve, free_port
 
 pytestmark = pytest.mark.timeout(400)
@@ -62,6 +62,6 @@ def acker(serving: Callable[[str], AckerProcess], page: Path) -> AckerProcess:
     ("page", "language"), EXAMPLES, ids=[f"{page.relative_to(ROOT)}-{language}" for page, language in EXAMPLES]
 )
 def test_a_page_works_when_pasted(page: Path, language: str, acker: AckerProcess, store: str, tmp_path: Path) -> None:
-    text = page.read_text().replace(STORE, store)
+    text = runnable(page).replace(STORE, store)
     url = f"http://127.0.0.1:{free_port()}" if serves(text, language) else acker.url
     run(text, language, url=url, folder=tmp_path)

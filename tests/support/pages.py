@@ -19,7 +19,7 @@ READMES = tuple(
     ROOT / folder / "README.md"
     for folder in (".", "client", "client/typescript", "client/go", "service", "spark_connector")
 )
-PAGES = (*READMES, ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+PAGES = (*READMES, ROOT / "CONTRIBUTING.md", ROOT / "RELEASING.md", *sorted(DOCS.rglob("*.md")))
 
 MARK = re.compile(r"<!-- (?:tested by (?P<test>\S+)|not run: (?P<reason>\S.*)) -->")
 
@@ -28,6 +28,9 @@ ANSWERS = ("json", "text")
 
 ANY = "…"
 """Stands in a shown answer for any text."""
+
+FIRST = "README.md#before-the-examples"
+"""Where a page of the reference leads to the lines that its examples need."""
 
 VARYING = frozenset(
     {"at_ms", "deadline_at_ms", "age_ms", "complete_latency_ms", "took_ms", "last_ack_at_ms", "since_at_ms", "scanned"}
@@ -98,6 +101,16 @@ def groups(text: str) -> list[Group]:
         group.answer, group.kind, group.line = fence.code, fence.language, fence.line
         found.append(Group())
     return found
+
+
+def runnable(page: Path) -> str:
+    """Return the text of a page with, in front of it, the lines that it tells its reader to paste first."""
+    text = page.read_text()
+    if f"]({FIRST})" not in text:
+        return text
+    name, _, _ = FIRST.partition("#")
+    _, _, section = (page.parent / name).read_text().partition("\n## Before the examples\n")
+    return section.partition("\n## ")[0] + "\n" + text
 
 
 def languages(page: Path) -> list[str]:
