@@ -13,6 +13,10 @@ from dataclasses import dataclass
 TABS = {"sh": "Shell", "python": "Python", "js": "JavaScript"}
 """The languages that stand beside each other in tabs, with the names of their tabs."""
 
+NOT_SEARCHED = ("CHANGELOG.md", "LICENSE.md")
+"""Pages that have words of all others, and answer nothing."""
+
+_UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 _FENCE = re.compile(r"```(?P<language>\w*)\n(?P<code>.*?)^```\n?", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)")
 _CODE_OR_LINK = re.compile(rf"(?P<code>^```.*?^```$|`[^`\n]+`(?!\]))|{_LINK.pattern}", re.MULTILINE | re.DOTALL)
@@ -29,7 +33,8 @@ class Page:
 
 def ready(page: Page, files: Mapping[str, str]) -> Page:
     """Return a page as the site shows it; ``files`` maps each path of a file that is linked to that of its page."""
-    return Page(path=page.path, text=_indented(_tabbed(_linked(page, files))))
+    head = _UNSEARCHED if page.path in NOT_SEARCHED else ""
+    return Page(path=page.path, text=head + _indented(_tabbed(_linked(page, files))))
 
 
 def linked_files(page: Page) -> Iterator[str]:
@@ -50,7 +55,7 @@ def file_page(path: str, text: str) -> Page:
     fence = "`" * 3
     while fence in text:
         fence += "`"
-    head = f"---\nsearch:\n  exclude: true\n---\n\n# {posixpath.basename(path)}\n\n`{path}` in the repository.\n"
+    head = f"{_UNSEARCHED}# {posixpath.basename(path)}\n\n`{path}` in the repository.\n"
     return Page(path=f"{path}.md", text=f"{head}\n{fence}{language}\n{text.rstrip()}\n{fence}\n")
 
 

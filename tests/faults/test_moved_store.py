@@ -12,7 +12,9 @@ ROOT, EDGE = "00000000000000a1", "00000000000000b1"
 
 
 def offset(member: Member) -> str:
-    [line] = [line for line in member.info("INFO", "replication").splitlines() if line.startswith("master_repl_offset:")]
+    [line] = [
+        line for line in member.info("INFO", "replication").splitlines() if line.startswith("master_repl_offset:")
+    ]
     return line
 
 

@@ -39,7 +39,7 @@ def site(html: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Browser, site: str) -> Iterator[Page]:  # noqa: F811 - pytest finds fixtures by their names
+def page(browser: Browser, site: str) -> Iterator[Page]:
     """A page of the site, in which nothing goes wrong and which asks no other host."""
     with opened(browser, site) as page:
         yield page

@@ -27,7 +27,7 @@ class _Document(HTMLParser):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - as HTMLParser calls it
         given = {name: value for name, value in attrs if value}
         self.names |= {given[name] for name in ("id", "name") if name in given}
         self.links += [given[name] for name in REFERENCES if name in given]
