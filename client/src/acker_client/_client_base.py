@@ -6,33 +6,30 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from acker_protocol.anchors import header_prefix, read_anchors, read_ids
+from acker_protocol.anchors import header_prefix
 
 from acker_client._core import lifecycle, validate
+from acker_client._core.hot_path import TupleContext
 from acker_client._core.retry import RetrySession
 from acker_client._core.spouts import Spouts
 from acker_client._core.submitter import Submitter, log_drop
-from acker_client._core.tuple_base import BaseTuple, RunT, TupleContext, anchor_child
+from acker_client._core.tuple_base import BaseTuple, anchor_child
 from acker_client.config import ClientOptions, address_from
 from acker_client.root import Root, spout_task_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from acker_protocol.anchors import Anchors, Headers
+    from acker_protocol.anchors import Anchors
 
     from acker_client._core.effects import Flow
     from acker_client._core.spout_task import Handled, SpoutTask
     from acker_client._core.submitter import OnDrop
     from acker_client._transport import Endpoint
-    from acker_client.config import ClientConfig, OnError
+    from acker_client.config import ClientConfig
 
 _PROCESS_TOKEN = secrets.token_hex(4)
 """Tells this process from one in another container with its host name and process id: each must read its own."""
-
-
-MAX_CHECKED_COMPONENTS = 1_024
-"""Names of components that a client remembers as valid; it checks any further name each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +52,29 @@ class BaseClient:
     """The parts of a client that need no driver."""
 
     def __init__(
-        self, topology: str, *, endpoint: "Endpoint", config: "ClientConfig", on_drop: "OnDrop | None"
+        self,
+        topology: str,
+        *,
+        endpoint: "Endpoint",
+        config: "ClientConfig",
+        on_drop: "OnDrop | None",
+        run: "Callable[[Flow[Any]], Any]",
+        tuple_class: type[BaseTuple],
     ) -> None:
         self.topology: str = validate.name("topology", topology)
         self._endpoint = endpoint
         self._session = RetrySession(topology=self.topology, config=config, address=endpoint.url)
         self._submitter = Submitter(self._session, on_drop=on_drop or log_drop)
         self._spouts = Spouts(self._submitter)
-        self._prefix = header_prefix(self.topology)
-        self._components: set[str] = set()  # names that were checked
-        self._make_tuple: Callable[..., Any] | None = None
+        self._context = TupleContext(
+            topology=self.topology,
+            prefix=header_prefix(self.topology),
+            submitter=self._submitter,
+            session=self._session,
+            buffer=self._submitter.flusher.buffer,
+            run=run,
+            tuple_class=tuple_class,
+        )
         lifecycle.register(self)
 
     def __del__(self) -> None:
@@ -124,7 +134,7 @@ class BaseClient:
         Roots are made of ``root_class``. ``make_tuple(headers, **fields)`` makes each tuple, of a subclass of the
         client's. ``handled`` is called with completions that were handled and are about to be released.
         """
-        self._make_tuple = make_tuple
+        self._context.make_tuple = make_tuple
         self._spouts.observe(root_class, handled)
 
     def after_fork_in_child(self) -> None:
@@ -139,35 +149,6 @@ class BaseClient:
         self._submitter.flusher.stop()
         if not self.is_idle:
             self._run_at_exit(self._submitter.flush())
-
-    def _tuple_context(self, run: RunT) -> TupleContext[RunT]:
-        return TupleContext(
-            topology=self.topology,
-            prefix=self._prefix,
-            submitter=self._submitter,
-            run=run,
-        )
-
-    def _read_ids(self, headers: "Headers", component: str, on_error: "OnError") -> tuple[int, ...]:
-        """Check the arguments of `receive`, and give the root id and the edge id of each anchor in turn.
-
-        Raises `InvalidHeader` and `UsageError`.
-        """
-        if on_error != "fail":
-            validate.one_of("on_error", on_error, "fail", "leave_open")
-        ids = read_ids(headers, self._prefix)
-        if ids is None:
-            ids = read_anchors(headers, topology=self.topology).ids
-        if component.__class__ is not str or component not in self._components:
-            self._check_component(component)
-        if not ids:
-            self._submitter.count_untracked()
-        return ids
-
-    def _check_component(self, component: str) -> None:
-        validate.name("component", component)
-        if len(self._components) < MAX_CHECKED_COMPONENTS:
-            self._components.add(component)
 
     def _reset_driver(self) -> None:
         raise NotImplementedError

@@ -11,7 +11,7 @@ from acker_protocol.wire import fields
 
 from acker_client import propagate
 from acker_client._core import validate
-from acker_client._core.edges import EdgeSet, add_child
+from acker_client._core.hot_path import EdgeSet, add_child
 from acker_client._core.names import valid_name
 from acker_client.errors import TupleClosed
 
@@ -77,7 +77,7 @@ class Root:
         self.spout_task = spout_task
         self._options = options
         root_id = mark(draw_id()) if options.trace else draw_id()
-        self._edges = EdgeSet(root_id=root_id, edge_id=SPOUT_EDGE, component=spout_task)
+        self._edges = EdgeSet(root_id, SPOUT_EDGE, spout_task)
         self._open = True
         self._around: propagate.AnchorParent | None = None
 

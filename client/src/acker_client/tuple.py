@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from acker_client._core.effects import Flow, T
-    from acker_client._core.tuple_base import TupleContext
 
     class Run(Protocol):
         """Runs a flow in a thread."""
@@ -38,20 +37,18 @@ class Tuple(BaseTuple):
 
     __slots__ = ()
 
-    _context: "TupleContext[Run]"
-
     def ack(self) -> list[OperationState]:
         """Ack the tuple. See `Acker.ack`."""
-        remaining = self._context.submitter.ack(self)
-        return [] if remaining is None else self._context.run(remaining)
+        remaining = self.ack_by(self._context)
+        return [] if remaining is None else self._run(remaining)
 
     def fail(self, reason: str | None = None) -> list[OperationState]:
         """Fail every root of the tuple. See `Acker.fail`."""
-        return self._context.run(self._context.submitter.fail(self, reason=reason))
+        return self._run(self._context.submitter.fail(self, reason=reason))
 
     def reset_timeout(self) -> list[OperationState]:
         """Return every root of the tuple its message timeout again. See `Acker.reset_timeout`."""
-        return self._context.run(self._context.submitter.reset_timeout(self))
+        return self._run(self._context.submitter.reset_timeout(self))
 
     def is_wanted(self) -> bool:
         """Whether the tuple is to be processed: False if all its roots are finished.
@@ -60,26 +57,30 @@ class Tuple(BaseTuple):
         unknown, an error, and a step of the request that takes half a second mean True; so does a tuple that is not
         tracked.
         """
-        return self._context.run(self._context.submitter.is_wanted(self))
+        return self._run(self._context.submitter.is_wanted(self))
 
     def skip_if_ended(self) -> bool:
         """Close the tuple and count it (``stats().skipped``) if `is_wanted` says no; nothing is sent. True if so."""
-        return self._context.run(self._context.submitter.skip_if_ended(self))
+        return self._run(self._context.submitter.skip_if_ended(self))
+
+    def _run(self, flow: "Flow[T]") -> "T":
+        run: Run = self._context.run
+        return run(flow)
 
     def __enter__(self) -> Self:
-        remaining = self._context.submitter.open(self)
+        remaining = self.open_block()
         if remaining is not None:
-            self._context.run(remaining)
+            self._run(remaining)
         self._around = propagate.enter(self)
         return self
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: "TracebackType | None") -> bool:
         propagate.leave(self._around)
         if error is not None:
-            return self._context.run(self._context.submitter.interrupt(self, error))
-        remaining = self._context.submitter.complete(self)
+            return self._run(self._context.submitter.interrupt(self, error))
+        remaining = self.complete()
         if remaining is not None:
-            self._context.run(remaining)
+            self._run(remaining)
         return False
 
 
@@ -93,33 +94,35 @@ class AsyncTuple(BaseTuple):
 
     __slots__ = ()
 
-    _context: "TupleContext[RunAsync]"
-
     async def ack(self) -> list[OperationState]:
         """Ack the tuple. See `AsyncAcker.ack`."""
-        remaining = self._context.submitter.ack(self)
-        return [] if remaining is None else await self._context.run(remaining)
+        remaining = self.ack_by(self._context)
+        return [] if remaining is None else await self._run(remaining)
 
     async def fail(self, reason: str | None = None) -> list[OperationState]:
         """Fail every root of the tuple. See `AsyncAcker.fail`."""
-        return await self._context.run(self._context.submitter.fail(self, reason=reason))
+        return await self._run(self._context.submitter.fail(self, reason=reason))
 
     async def reset_timeout(self) -> list[OperationState]:
         """Return every root of the tuple its message timeout again. See `AsyncAcker.reset_timeout`."""
-        return await self._context.run(self._context.submitter.reset_timeout(self))
+        return await self._run(self._context.submitter.reset_timeout(self))
 
     async def is_wanted(self) -> bool:
         """Whether the tuple is to be processed. See `Tuple.is_wanted`."""
-        return await self._context.run(self._context.submitter.is_wanted(self))
+        return await self._run(self._context.submitter.is_wanted(self))
 
     async def skip_if_ended(self) -> bool:
         """Close the tuple and count it if its roots have ended. See `Tuple.skip_if_ended`."""
-        return await self._context.run(self._context.submitter.skip_if_ended(self))
+        return await self._run(self._context.submitter.skip_if_ended(self))
+
+    def _run(self, flow: "Flow[T]") -> "Coroutine[Any, Any, T]":
+        run: RunAsync = self._context.run
+        return run(flow)
 
     async def __aenter__(self) -> Self:
-        remaining = self._context.submitter.open(self)
+        remaining = self.open_block()
         if remaining is not None:
-            await self._context.run(remaining)
+            await self._run(remaining)
         self._around = propagate.enter(self)
         return self
 
@@ -128,10 +131,10 @@ class AsyncTuple(BaseTuple):
     ) -> bool:
         propagate.leave(self._around)
         if error is not None:
-            return await self._context.run(self._context.submitter.interrupt(self, error))
-        remaining = self._context.submitter.complete(self)
+            return await self._run(self._context.submitter.interrupt(self, error))
+        remaining = self.complete()
         if remaining is not None:
-            await self._context.run(remaining)
+            await self._run(remaining)
         return False
 
     def __enter__(self) -> Self:

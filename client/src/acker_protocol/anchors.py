@@ -3,7 +3,6 @@
 ``00`` is the version. The topology appears once, so a message belongs to one topology; it has at most 64 anchors.
 """
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,12 +15,9 @@ from acker_protocol.wire import fields
 VERSION = "00"
 MAX_ANCHORS = 64
 
-_ANCHOR_LENGTH = 33
+ANCHOR_LENGTH = 33
 """Characters of a root id, a dash and an edge id."""
-_NAME_LENGTH = len(ANCHORS)
 _LOWER_NAME = ANCHORS.lower()
-_unpack_one = struct.Struct(">QQ").unpack
-_ABSENT = object()
 
 
 def _wsgi_name(header: str) -> str:
@@ -29,8 +25,7 @@ def _wsgi_name(header: str) -> str:
     return f"HTTP_{header.upper().replace('-', '_')}"
 
 
-_WSGI_NAME = _wsgi_name(ANCHORS)
-_WSGI_NAME_LENGTH = len(_WSGI_NAME)
+WSGI_NAME = _wsgi_name(ANCHORS)
 
 T = TypeVar("T")
 
@@ -104,78 +99,8 @@ def header_prefix(topology: str) -> str:
 
 def write_header(prefix: str, ids: Sequence[int]) -> dict[str, str]:
     """Return the header as a dict, of the root id and the edge id of each anchor in turn; empty without any."""
-    if len(ids) == 2:
-        return {ANCHORS: f"{prefix}{ids[0]:016x}-{ids[1]:016x}"}
     listed = ",".join(f"{root:016x}-{edge:016x}" for root, edge in zip(ids[::2], ids[1::2], strict=True))
     return {ANCHORS: prefix + listed} if listed else {}
-
-
-def read_ids(headers: Headers, prefix: str) -> tuple[int, ...] | None:
-    """Read the header quickly: give the root id and the edge id of each anchor in turn, none without the header.
-
-    Gives None where `read_anchors` has to read it: it takes only a dict, list or tuple, whose names are text or bytes,
-    and a value in the form that `write_header` gives it, of the topology of ``prefix``.
-    """
-    kind = headers.__class__
-    if kind is not dict and kind is not list and kind is not tuple:
-        return None
-    pairs: Any = headers.items() if isinstance(headers, dict) else headers
-    value: Any = _ABSENT
-    try:
-        for name, each in pairs:
-            if name.__class__ is not str and name.__class__ is not bytes:
-                return None
-            length = len(name)
-            if length == _WSGI_NAME_LENGTH and name == _WSGI_NAME:
-                return None
-            if length == _NAME_LENGTH and ((name.__class__ is str and name == ANCHORS) or _is_anchors(name)):
-                if value is not _ABSENT:
-                    return None
-                value = each
-    except (TypeError, ValueError):
-        return None
-    return () if value is _ABSENT else _read_value(value, prefix)
-
-
-def _read_value(value: Any, prefix: str) -> tuple[int, ...] | None:
-    if value.__class__ is bytes:
-        value = value.decode("latin-1")
-    if value.__class__ is not str or not value.startswith(prefix):
-        return None
-    listed: str = value[len(prefix) :]
-    if len(listed) != _ANCHOR_LENGTH or listed[16] != "-":
-        return _read_several(listed)
-    raw = _unhex(listed[:16] + listed[17:])
-    if raw is None:
-        return None
-    root, edge = ids = _unpack_one(raw)
-    return ids if root and edge else None
-
-
-def _read_several(listed: str) -> tuple[int, ...] | None:
-    count, rest = divmod(len(listed) + 1, _ANCHOR_LENGTH + 1)
-    if rest or not 1 < count <= MAX_ANCHORS:
-        return None
-    if listed[16 :: _ANCHOR_LENGTH + 1] != "-" * count or listed[_ANCHOR_LENGTH :: _ANCHOR_LENGTH + 1] != "," * (
-        count - 1
-    ):
-        return None
-    raw = _unhex(listed.replace(",", "").replace("-", ""))
-    if raw is None or len(raw) != 16 * count:
-        return None
-    ids: tuple[int, ...] = struct.unpack(f">{2 * count}Q", raw)
-    distinct = set(zip(ids[::2], ids[1::2], strict=True))
-    return ids if 0 not in ids and len(distinct) == count else None
-
-
-def _unhex(digits: str) -> bytes | None:
-    """Decode lowercase hex digits; None for anything else, and for digits alone, which have no case."""
-    try:
-        raw = bytes.fromhex(digits)
-    except ValueError:
-        return None
-    # fromhex skips spaces, so the length is compared.
-    return raw if 2 * len(raw) == len(digits) and digits.islower() else None
 
 
 def read_anchors(headers: Headers, *, topology: str) -> Anchors:
@@ -249,11 +174,12 @@ def _anchor(text: str) -> Anchor:
 
 
 def _others(pairs: Iterable[tuple[str, T]]) -> Iterable[tuple[str, T]]:
-    return ((name, value) for name, value in pairs if not _is_anchors(name))
+    return ((name, value) for name, value in pairs if not is_anchors(name))
 
 
-def _is_anchors(name: Any) -> bool:
-    return _is_named(name, _LOWER_NAME, _WSGI_NAME)
+def is_anchors(name: Any) -> bool:
+    """Whether this is the header's name, in any case, or its name in WSGI's environment."""
+    return _is_named(name, _LOWER_NAME, WSGI_NAME)
 
 
 def _is_named(name: Any, lower: str, wsgi: str) -> bool:

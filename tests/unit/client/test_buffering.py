@@ -20,11 +20,11 @@ from acker_client import (
     UsageError,
     propagate,
 )
+from acker_client._core.hot_path import read_ids
 from acker_client._core.requests import Request
 from acker_client._core.responses import Response, read_refused
 from acker_client.testing import MemoryAcker, lost_reply
 from acker_client.tuple import Tuple
-from acker_protocol.anchors import read_ids
 from acker_protocol.ids import format_id
 from acker_protocol.operations import Ack, Operation
 from acker_protocol.states import TopologyRules
@@ -148,7 +148,7 @@ def test_nothing_is_left_to_do_for_an_ack_but_to_buffer_it(lingering, effects):
     run = effects(acker)
     work(acker)
     assert run == []
-    assert acker._submitter.ack(receive(acker, 1, 9)) is None
+    assert receive(acker, 1, 9).ack_by(acker._context) is None
     assert len(acker._submitter.flusher.buffer) > 0
 
 

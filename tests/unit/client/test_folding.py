@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from acker_client._core.edges import EdgeSet
-from acker_client._core.folding import FoldedOperations
+from acker_client._core.hot_path import EdgeSet, FoldedOperations
 from acker_protocol import tree
 from acker_protocol.ids import draw_id
 from acker_protocol.operations import Ack, Fail, Init, Operation, Outcome, ResetTimeout
@@ -92,7 +91,7 @@ def test_what_is_added_as_it_is_does_not_fold():
 
 def test_acks_of_a_tuple_that_do_not_fold_stay_as_they_are():
     gathered = FoldedOperations()
-    parent = EdgeSet(root_id=ROOT, edge_id=1, component="count")
+    parent = EdgeSet(ROOT, 1, "count")
     child = parent.add_child("a")
     gathered.add_acks(((ROOT, 1), [parent]), "count", fold=False, is_traced=lambda _: False)
     gathered.add_acks(((ROOT, 3, 9, 3), None), "count", fold=False, is_traced=lambda _: False)

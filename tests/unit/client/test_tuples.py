@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from acker_client import Anchors, DuplicateKey, TooManyAnchors, TupleClosed, UsageError
-from acker_client._core.folding import FoldedOperations
-from acker_client._core.tuple_base import BaseTuple, TupleContext, anchor_child
+from acker_client._core.hot_path import FoldedOperations, TupleContext
+from acker_client._core.tuple_base import BaseTuple, anchor_child
 from acker_protocol.operations import Ack, Fail, Operation, ResetTimeout
 from acker_protocol.tracing import is_marked
 
@@ -20,10 +20,18 @@ def a_tuple(*anchors: tuple[int, int], component: str = "split") -> BaseTuple:
     return BaseTuple(context=context("default"), ids=ids, component=component)
 
 
-def context(topology: str) -> TupleContext[None]:
+def context(topology: str) -> TupleContext:
     """The context of tuples that are never sent."""
     unused: Any = None
-    return TupleContext(topology=topology, prefix=f"00 {topology} ", submitter=unused, run=None)
+    return TupleContext(
+        topology=topology,
+        prefix=f"00 {topology} ",
+        submitter=unused,
+        session=unused,
+        buffer=unused,
+        run=unused,
+        tuple_class=BaseTuple,
+    )
 
 
 def acks(tup: BaseTuple, *, is_traced: Callable[[int], bool] = is_marked) -> list[Operation]:

@@ -153,35 +153,3 @@ def test_no_two_completions_share_a_name() -> None:
     ]
     names = {ids.completion_id(**(one | other)) for other in [{}, *others]}  # type: ignore[arg-type]
     assert len(names) == 5
-
-
-IDS = st.integers(1, 2**64 - 1)
-
-
-@given(root=IDS, parent=st.integers(0, 2**64 - 1), component=st.text(), names=st.lists(st.text(), max_size=4))
-def test_a_deriver_gives_the_edges_that_derive_edge_gives(
-    root: int, parent: int, component: str, names: list[str]
-) -> None:
-    try:
-        expected = [ids.derive_edge(root_id=root, parent_edge=parent, component=component, name=each) for each in names]
-        deriver = ids.EdgeDeriver(root_id=root, parent_edge=parent, component=component)
-    except UnicodeEncodeError:
-        return
-    assert [deriver.derive(each) for each in names] == expected
-
-
-def test_a_deriver_never_gives_a_zero_edge(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Zeros:
-        def copy(self) -> "Zeros":
-            return self
-
-        def update(self, _: bytes) -> None:
-            pass
-
-        def digest(self) -> bytes:
-            return bytes(32)
-
-    deriver = ids.EdgeDeriver(root_id=0xA1, parent_edge=0xB1, component="split")
-    monkeypatch.setattr(deriver, "_outer", Zeros())
-    expected = ids.derive_edge(root_id=0xA1, parent_edge=0xB1, component="split", name="word-1")
-    assert deriver.derive("word-1") == expected

@@ -1,10 +1,9 @@
 """The batch that is open around a part of a program, and collects its operations."""
 
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from acker_client._core.folding import FoldedOperations
+from acker_client._core.hot_path import FoldedOperations, open_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,25 +29,14 @@ class Batch:
         return len(self.operations)
 
 
-_open_batches: "ContextVar[tuple[Batch, ...]]" = ContextVar("acker_open_batches", default=())
-
-
 @contextmanager
 def collecting(owner: object) -> "Iterator[Batch]":
     """Open a batch of this owner for the block: for this thread or task, and the tasks that it starts."""
-    around = _open_batches.get()
+    around = open_batches.get()
     batch = Batch(owner=owner)
-    _open_batches.set((*around, batch))
+    open_batches.set((*around, batch))
     try:
         yield batch
     finally:
         batch.closed = True
-        _open_batches.set(around)
-
-
-def open_batch(owner: object) -> Batch | None:
-    """Find the innermost open batch of this owner; a task that outlives its batch finds it closed."""
-    batches = _open_batches.get()
-    if not batches:
-        return None
-    return next((batch for batch in reversed(batches) if batch.owner is owner and not batch.closed), None)
+        open_batches.set(around)

@@ -1,12 +1,11 @@
 """The acks in flight: folded, then frozen into requests with their keys, then answered or lost."""
 
 import math
-import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from acker_client._core.folding import FoldedOperations
+from acker_client._core.hot_path import FoldedOperations, OpenBuffer
 from acker_client._core.waiters import SendTurns, Waiter
 from acker_client.errors import OperationsLost
 
@@ -15,9 +14,7 @@ if TYPE_CHECKING:
 
     from acker_protocol.operations import Operation
 
-    from acker_client._core.folding import Acks
     from acker_client._core.requests import Request
-    from acker_client._core.waiters import Failure
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,7 +33,7 @@ class FrozenRequest:
     delays: "Iterator[float] | None" = None
 
 
-class AckBuffer:
+class AckBuffer(OpenBuffer):
     """The operations of one client that are not answered yet; for any number of threads.
 
     One flow at a time sends, the one that has the turn, and a request stays here until it is answered or given up. So
@@ -45,98 +42,73 @@ class AckBuffer:
     """
 
     def __init__(self, *, batch_size: int, buffer_size: int) -> None:
-        self._batch_size = batch_size
-        self._buffer_size = buffer_size
         self.lost_operations = 0
-        self.clear()
+        super().__init__(batch_size=batch_size, buffer_size=buffer_size)
 
     def clear(self) -> None:
         """Drop everything, as in the child of a fork: the parent sends what it has buffered."""
-        self._lock = threading.Lock()
-        self._folded = FoldedOperations()
+        super().clear()
         self._frozen: deque[FrozenRequest] = deque()
-        self._frozen_operations = 0
-        self._failures: list[Failure] = []
-        self._flushing = False
         self._waiters: list[Waiter] = []  # of what is not frozen yet
         self.turns = SendTurns()
 
     def __len__(self) -> int:
-        return len(self._folded) + self._frozen_operations
+        return len(self.folded) + self.frozen_operations
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in flight and no failure is unreported."""
-        return not len(self) and not self._failures
+        return not len(self) and not self.failures
 
     @property
     def is_full(self) -> bool:
         """Whether it has no space for one more operation."""
-        return len(self._folded.records) + self._frozen_operations >= self._buffer_size
+        return len(self.folded.records) + self.frozen_operations >= self.buffer_size
 
     @property
     def is_batch_full(self) -> bool:
         """Whether a whole batch is buffered, which is not to linger."""
-        return len(self._folded) >= self._batch_size
+        return len(self.folded) >= self.batch_size
 
     @property
     def has_unfrozen(self) -> bool:
         """Whether some operations are not frozen into a request yet."""
-        return bool(self._folded)
+        return bool(self.folded)
 
     def holds_any(self, operations: "Sequence[Operation]") -> bool:
         """Whether operations of the same roots are in flight."""
         roots = {operation.root_id for operation in operations}
-        with self._lock:
-            if self._folded.holds_any(roots):
+        with self.lock:
+            if self.folded.holds_any(roots):
                 return True
             return any(not roots.isdisjoint(frozen.roots) for frozen in self._frozen)
 
-    def add_acks(
-        self,
-        acks: "Acks",
-        component: str,
-        *,
-        fold: bool,
-        is_traced: "Callable[[int], bool]",
-        dropped: bool = False,
-    ) -> bool:
-        """Add the acks of one tuple, as `FoldedOperations.add_acks` does.
-
-        True if they have to be flushed: no flusher runs, or they have filled a batch. See `Flusher.attend`.
-        """
-        with self._lock:
-            records = self._folded.records
-            filled = len(records) // self._batch_size
-            self._folded.add_acks(acks, component, fold=fold, is_traced=is_traced, dropped=dropped)
-            return not self._flushing or len(records) // self._batch_size > filled
-
     def begin_flushing(self) -> bool:
         """Note that a flusher runs from now on; False if one runs already, or nothing is buffered."""
-        with self._lock:
-            begins = bool(self._folded) and not self._flushing
-            self._flushing = self._flushing or begins
+        with self.lock:
+            begins = bool(self.folded) and not self.is_flushing
+            self.is_flushing = self.is_flushing or begins
             return begins
 
     def has_flusher(self) -> bool:
         """Whether the flusher goes on; with nothing in flight it ends, by the same look."""
-        with self._lock:
-            self._flushing = bool(self._folded or self._frozen)
-            return self._flushing
+        with self.lock:
+            self.is_flushing = bool(self.folded or self._frozen)
+            return self.is_flushing
 
     def flusher_stopped(self) -> None:
         """Note that the flusher was stopped: the next caller who adds starts another."""
-        self._flushing = False
+        self.is_flushing = False
 
     def freeze(self, write: "Callable[[Sequence[Operation]], list[Request]]") -> None:
         """Freeze what is buffered into requests."""
-        with self._lock:
-            if self._folded:
-                roots, waiters = self._folded.roots(), tuple(self._waiters)
+        with self.lock:
+            if self.folded:
+                roots, waiters = self.folded.roots(), tuple(self._waiters)
                 written = write(self._operations())
                 self._frozen += [FrozenRequest(request=request, roots=roots, waiters=waiters) for request in written]
-                self._frozen_operations += len(self._folded)
-                self._folded = FoldedOperations()
+                self.frozen_operations += len(self.folded)
+                self.folded = FoldedOperations()
                 self._waiters = []
                 _count(waiters, len(written) - 1)
 
@@ -152,11 +124,11 @@ class AckBuffer:
     def wait_for_all(self) -> Waiter:
         """Begin to wait for all that is buffered now, until `end_wait`."""
         waiter = Waiter()
-        with self._lock:
+        with self.lock:
             for frozen in self._frozen:
                 frozen.waiters += (waiter,)
             waiter.pending = len(self._frozen)
-            if self._folded:
+            if self.folded:
                 self._waiters.append(waiter)
                 waiter.pending += 1
         return waiter
@@ -164,8 +136,8 @@ class AckBuffer:
     def end_wait(self, waiter: Waiter) -> None:
         """Wait no more, settled or interrupted. Failures that the caller has not taken are raised by the next call."""
         self.turns.leave(waiter)
-        with self._lock:
-            self._failures += waiter.failures
+        with self.lock:
+            self.failures += waiter.failures
             if not waiter.is_settled:
                 self._waiters = [other for other in self._waiters if other is not waiter]
                 for frozen in self._frozen:
@@ -173,10 +145,10 @@ class AckBuffer:
 
     def requeue(self, frozen: FrozenRequest, again: "Sequence[Request]", *, due: float) -> None:
         """Replace a request by those with what it refused, behind all others."""
-        with self._lock:
+        with self.lock:
             if self._take_out(frozen):
                 _count(frozen.waiters, len(again) - 1)
-                self._frozen_operations += sum(len(request.operations) for request in again)
+                self.frozen_operations += sum(len(request.operations) for request in again)
                 self._frozen += [
                     FrozenRequest(
                         request=request,
@@ -191,7 +163,7 @@ class AckBuffer:
 
     def complete(self, frozen: FrozenRequest) -> None:
         """Remove a request that was answered."""
-        with self._lock:
+        with self.lock:
             settled = _count(frozen.waiters, -1) if self._take_out(frozen) else []
         for waiter in settled:
             waiter.wake()
@@ -202,10 +174,10 @@ class AckBuffer:
         Those who wait for it raise the error; if nobody does, the next call raises it.
         """
         lost = len(frozen.request.operations) if count is None else count
-        with self._lock:
+        with self.lock:
             if not self._take_out(frozen):
                 return
-            for failures in [waiter.failures for waiter in frozen.waiters] or [self._failures]:
+            for failures in [waiter.failures for waiter in frozen.waiters] or [self.failures]:
                 failures.append((lost, error))
             self.lost_operations += lost
             settled = _count(frozen.waiters, -1)
@@ -214,10 +186,10 @@ class AckBuffer:
 
     def raise_failures(self, waiter: Waiter | None = None) -> None:
         """Raise `OperationsLost` for what was given up since the last call, and for what this waiter has waited for."""
-        if not self._failures and (waiter is None or not waiter.failures):
+        if not self.failures and (waiter is None or not waiter.failures):
             return
-        with self._lock:
-            failures, self._failures = self._failures, []
+        with self.lock:
+            failures, self.failures = self.failures, []
             if waiter is not None:
                 failures += waiter.failures
                 waiter.failures = []
@@ -225,14 +197,14 @@ class AckBuffer:
             raise OperationsLost(sum(count for count, _ in failures)) from failures[-1][1]
 
     def _operations(self) -> "Sequence[Operation]":
-        return self._folded.operations()
+        return self.folded.operations()
 
     def _take_out(self, frozen: FrozenRequest) -> bool:
         """Remove a request; False if another sender has settled it."""
         for index, held in enumerate(self._frozen):
             if held is frozen:
                 del self._frozen[index]
-                self._frozen_operations -= len(frozen.request.operations)
+                self.frozen_operations -= len(frozen.request.operations)
                 return True
         return False
 

@@ -29,24 +29,21 @@ SHORTEST_LINGER = 1 / 32
 
 
 class Flusher:
-    """The buffered acks of one client, and the flows that send them.
-
-    ``is_buffering`` says whether acks linger; if not, each is a request of its own.
-    """
+    """The buffered acks of one client, and the flows that send them."""
 
     def __init__(self, session: "RetrySession") -> None:
         config = session.config
         self._session = session
         self._clock = config.clock
         self._longest_linger_s = self._linger_s = config.linger
-        self.is_buffering = config.linger > 0
         self._sent_at = self._clock.monotonic()
         self.buffer = AckBuffer(batch_size=config.batch_size, buffer_size=config.buffer_size)
+        self.buffer.is_lingering = config.linger > 0
 
     def stop(self) -> None:
         """Let no ack linger any more: the program ends, or the client is closed."""
         self._longest_linger_s = self._linger_s = 0.0
-        self.is_buffering = False
+        self.buffer.is_lingering = False
 
     def resume(self) -> Spawn | None:
         """Forget the flows of an event loop that has ended; give what sends the acks that it has left, if any."""

@@ -13,7 +13,7 @@ from acker_protocol.operations import Operation, OperationState
 from acker_protocol.wire.operations import encode_batch, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, MAX_BYTES, NotPackable, encode_packed, fits
 
-from acker_client._core.folding import BufferedOperations
+from acker_client._core.hot_path import BufferedOperations
 
 MAX_OPS = 10_000
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from acker_protocol.operations import REFUSED, Init
 
-from acker_client._core.batch import open_batch
+from acker_client._core.hot_path import open_batch
 from acker_client._core.mailbox import MailboxReader, ReadOptions
 from acker_client._core.spout_task import SpoutTask
 from acker_client.root import EmitOptions, Root

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from acker_protocol.operations import OperationState
 from acker_protocol.tracing import is_marked
 
-from acker_client._core.batch import Batch, open_batch
 from acker_client._core.delivery import deliver, raise_if_any_refused, raise_if_refused
 from acker_client._core.effects import RunBlocking, finish
 from acker_client._core.ended_roots import EndedRoots
 from acker_client._core.flusher import Flusher
-from acker_client._core.folding import FoldedOperations
+from acker_client._core.hot_path import FoldedOperations, open_batch
 from acker_client._core.tuple_base import check_tuple
 from acker_client.errors import DropTuple, TupleSignal
 
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
 
     from acker_protocol.operations import Operation
 
+    from acker_client._core.batch import Batch
     from acker_client._core.effects import Flow, Remaining, Spawn
+    from acker_client._core.hot_path import ReceivedTuple, TupleContext
     from acker_client._core.retry import RetrySession
     from acker_client._core.tuple_base import BaseTuple
 
@@ -36,7 +37,7 @@ _log = logging.getLogger("acker_client")
 class Submitter:
     """Sends operations of one topology. An open batch collects them; without one, acks are buffered.
 
-    What begins or ends a tuple does all that needs no effect, and returns the flow of what is left.
+    What needs no effect of beginning and acking a tuple is done in `hot_path`, which calls on here for what is left.
 
     ``dropped_tuples``, ``untracked_tuples`` and ``skipped_tuples`` count what a block dropped, what came without
     anchors, and what was not processed since its roots had ended.
@@ -51,11 +52,6 @@ class Submitter:
         self.ended_roots = EndedRoots(session)
         self._on_drop = on_drop
 
-    def ack(self, tup: "BaseTuple") -> "Remaining[list[OperationState]]":
-        """Ack a tuple."""
-        self.flusher.buffer.raise_failures()
-        return self._ack(tup)
-
     def fail(self, tup: "BaseTuple", *, reason: str | None) -> "Flow[list[OperationState]]":
         """Fail every root of a tuple, or its edge alone where the root ends when all have ended."""
         self.flusher.buffer.raise_failures()
@@ -66,21 +62,6 @@ class Submitter:
         operations = check_tuple(tup).reset_operations()
         yield from self.flusher.flush_conflicting(operations)
         return (yield from self._send(operations))
-
-    def open(self, tup: "BaseTuple") -> "Remaining[None]":
-        """Begin the block of a tuple.
-
-        With ``on_error="leave_open"`` a redelivered message gives a child without a key another edge, and if the first
-        was acked the root times out. Without a dedupe window such a child is refused, so the topology is read first.
-        """
-        self.flusher.buffer.raise_failures()
-        if tup.on_error == "fail" or tup.repeatable or not tup.tracked:
-            return None
-        return self._require_keys(tup)
-
-    def complete(self, tup: "BaseTuple") -> "Remaining[list[OperationState]]":
-        """Ack a tuple whose block ended without an exception, unless the block has ended it."""
-        return None if tup.closed else self._ack(tup)
 
     def interrupt(self, tup: "BaseTuple", error: BaseException) -> "Flow[bool]":
         """End a tuple whose block raised; True for a signal, which does not leave the block.
@@ -135,7 +116,7 @@ class Submitter:
         """Send what is buffered, and raise what could not be delivered."""
         yield from self.flusher.flush(raising=True)
 
-    def send_batch(self, batch: Batch) -> "Flow[None]":
+    def send_batch(self, batch: "Batch") -> "Flow[None]":
         """Send what a batch has collected. Raises `BatchError` for the operations that were not accepted."""
         if batch:
             batch.results = yield from deliver(self.session, batch.operations.operations())
@@ -153,28 +134,12 @@ class Submitter:
         info = self.session.cached_info
         return is_marked if info is None else info.is_traced
 
-    def _ack(self, tup: "BaseTuple", *, dropped: bool = False) -> "Remaining[list[OperationState]]":
-        """Close the tuple only when nothing can go wrong any more before its acks are in flight.
-
-        Nearly every ack is folded into the buffer here, and nothing is left to do. Acks that linger fold unless the
-        topology dedupes, which goes by the edge.
-        """
-        flusher, info, batch = self.flusher, self.session.cached_info, open_batch(self)
-        if info is None or not flusher.is_buffering or (batch is None and flusher.buffer.is_full):
-            return self._ack_otherwise(tup, batch, dropped=dropped)
-        fold, traced, add = not info.dedupes, info.is_traced, flusher.buffer.add_acks
-        if batch is not None:
-            batch.operations.add_acks(tup.take_acks(), tup.component, fold=fold, is_traced=traced, dropped=dropped)
-            return None
-        must_flush = add(tup.take_acks(), tup.component, fold=fold, is_traced=traced, dropped=dropped)
-        return self._attend() if must_flush and tup.tracked else None
-
-    def _ack_otherwise(
-        self, tup: "BaseTuple", batch: Batch | None, *, dropped: bool
+    def ack_otherwise(
+        self, tup: "ReceivedTuple", context: "TupleContext", batch: "Batch | None", *, dropped: bool
     ) -> "Remaining[list[OperationState]]":
         """Ack a tuple where acks do not linger, or the topology was not read, or the buffer is full."""
-        if tup.tracked and self.flusher.is_buffering:
-            return self._ack_when_possible(tup, dropped=dropped)
+        if tup.tracked and self.flusher.buffer.is_lingering:
+            return self._ack_when_possible(tup, context, dropped=dropped)
         if tup.tracked and batch is None:
             return self._ack_now(tup, dropped=dropped)
         acks = tup.take_acks()
@@ -182,23 +147,13 @@ class Submitter:
             batch.operations.add_acks(acks, tup.component, fold=False, is_traced=self.is_traced, dropped=dropped)
         return None
 
-    def _ack_when_possible(self, tup: "BaseTuple", *, dropped: bool) -> "Flow[list[OperationState]]":
-        """Ack a tuple once the topology was read and the buffer has space."""
-        yield from self.session.topology_info()
-        yield from self.flusher.wait_for_space()
-        return (yield from finish(self._ack(tup, dropped=dropped))) or []
-
-    def _ack_now(self, tup: "BaseTuple", *, dropped: bool) -> "Flow[list[OperationState]]":
-        """Ack a tuple whose acks do not linger, by a request of their own."""
-        acks = FoldedOperations()
-        acks.add_acks(tup.take_acks(), tup.component, fold=False, is_traced=self.is_traced, dropped=dropped)
-        return (yield from self._send(acks.operations()))
-
-    def _attend(self) -> "Flow[list[OperationState]]":
+    def attend(self) -> "Flow[list[OperationState]]":
+        """Let a flusher send what is buffered, as `Flusher.attend`."""
         yield from self.flusher.attend()
         return []
 
-    def _require_keys(self, tup: "BaseTuple") -> "Flow[None]":
+    def require_keys(self, tup: "ReceivedTuple") -> "Flow[None]":
+        """Refuse children of a tuple without a key, unless the topology has a dedupe window."""
         info = yield from self.session.topology_info()
         if not info.dedupes:
             tup.require_keys(
@@ -206,11 +161,24 @@ class Submitter:
                 "dedupe_window: give it a key, or receive with repeatable=True"
             )
 
+    def _ack_when_possible(
+        self, tup: "ReceivedTuple", context: "TupleContext", *, dropped: bool
+    ) -> "Flow[list[OperationState]]":
+        """Ack a tuple once the topology was read and the buffer has space."""
+        yield from self.session.topology_info()
+        yield from self.flusher.wait_for_space()
+        return (yield from finish(tup.submit_ack(context, dropped))) or []
+
+    def _ack_now(self, tup: "ReceivedTuple", *, dropped: bool) -> "Flow[list[OperationState]]":
+        """Ack a tuple whose acks do not linger, by a request of their own."""
+        acks = FoldedOperations()
+        acks.add_acks(tup.take_acks(), tup.component, fold=False, is_traced=self.is_traced, dropped=dropped)
+        return (yield from self._send(acks.operations()))
+
     def _drop(self, tup: "BaseTuple", drop: DropTuple) -> "Flow[None]":
         self.dropped_tuples += 1
         yield RunBlocking(function=partial(self._on_drop, tup, drop))
-        if not tup.closed:
-            yield from finish(self._ack(tup, dropped=True))
+        yield from finish(tup.complete(dropped=True))
 
     def _send(self, operations: "Sequence[Operation]") -> "Flow[list[OperationState]]":
         if not operations:

@@ -1,8 +1,8 @@
 """The client for programs of tasks."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from acker_client import _transport
@@ -79,9 +79,10 @@ class AsyncAcker(BaseClient):
         )
         endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
         self._driver = AsyncDriver(endpoint, config)
-        super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
+        super().__init__(
+            topology, endpoint=endpoint, config=config, on_drop=on_drop, run=self._driver.run, tuple_class=AsyncTuple
+        )
         self._driver.resume_with(self._submitter.resume)
-        self._context = self._tuple_context(self._driver.run)
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,16 +151,15 @@ class AsyncAcker(BaseClient):
         key have the same edges again. Raises `InvalidHeader` and `UsageError`.
         """
         self._driver.enter_if_running()
-        ids = self._read_ids(headers, component, on_error)
-        make: Callable[..., AsyncTuple] = AsyncTuple if self._make_tuple is None else partial(self._make_tuple, headers)
-        return make(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)
+        received: AsyncTuple = self._context.receive(headers, component, on_error, repeatable)
+        return received
 
     async def ack(self, tup: AsyncTuple) -> "list[OperationState]":
         """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.
 
         Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks.
         """
-        remaining = self._submitter.ack(check_tuple(tup))
+        remaining = check_tuple(tup).ack_by(self._context)
         return [] if remaining is None else await self._driver.run(remaining)
 
     async def fail(self, tup: AsyncTuple, *, reason: str | None = None) -> "list[OperationState]":

@@ -22,7 +22,7 @@ from pathlib import Path
 from acker_protocol.anchors import Anchors, from_ids, parse_anchors
 from acker_protocol.routes import ANCHORS
 
-from acker_client._core.edges import EdgeSet, add_child, duplicate_key
+from acker_client._core.hot_path import EdgeSet, add_child, duplicate_key
 from acker_client.errors import InvalidHeader, UsageError
 from acker_client.propagate import AnchorParent
 
@@ -219,7 +219,7 @@ class ChildrenFile:
 
 
 def _derive(owner: Anchors, *, component: str, key: str | None) -> Anchors:
-    parents = [EdgeSet(root_id=each.root_id, edge_id=each.edge_id, component=component) for each in owner.anchors]
+    parents = [EdgeSet(each.root_id, each.edge_id, component) for each in owner.anchors]
     return from_ids(owner.topology, tuple(add_child(parents, key=key)))
 
 

@@ -1,8 +1,8 @@
 """The client for programs of threads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from acker_client._client_base import BaseClient
@@ -80,8 +80,9 @@ class Acker(BaseClient):
         )
         endpoint = Endpoint(url=url, api_key=api_key, transport=transport)
         self._driver = Driver(endpoint, config)
-        super().__init__(topology, endpoint=endpoint, config=config, on_drop=on_drop)
-        self._context = self._tuple_context(self._driver.run)
+        super().__init__(
+            topology, endpoint=endpoint, config=config, on_drop=on_drop, run=self._driver.run, tuple_class=Tuple
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -153,9 +154,8 @@ class Acker(BaseClient):
         key have the same edges again. Raises `InvalidHeader` for a header that cannot be read or is of another
         topology, and `UsageError`.
         """
-        ids = self._read_ids(headers, component, on_error)
-        make: Callable[..., Tuple] = Tuple if self._make_tuple is None else partial(self._make_tuple, headers)
-        return make(context=self._context, ids=ids, component=component, on_error=on_error, repeatable=repeatable)
+        received: Tuple = self._context.receive(headers, component, on_error, repeatable)
+        return received
 
     def ack(self, tup: Tuple) -> "list[OperationState]":
         """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.
@@ -163,7 +163,7 @@ class Acker(BaseClient):
         Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks, and then does
         nothing.
         """
-        remaining = self._submitter.ack(check_tuple(tup))
+        remaining = check_tuple(tup).ack_by(self._context)
         return [] if remaining is None else self._driver.run(remaining)
 
     def fail(self, tup: Tuple, *, reason: str | None = None) -> "list[OperationState]":

@@ -55,7 +55,6 @@ _FIELDS = (
     *("op", "flags", "outstanding", "root_id", "ack_val", "edge_id", "message_timeout_ms", "progress_timeout_ms"),
     *("spout_task", "text", "component"),
 )
-FIELDS = len(_FIELDS)
 END_ON_FLAGS = {EndOn.ALL_ENDED: ALL_ENDED, EndOn.FIRST_FAIL: FIRST_FAIL}
 _END_ON = {flag: end_on for end_on, flag in END_ON_FLAGS.items()}
 _TEXTS = {(INIT, "text"): "message_id", (FAIL, "spout_task"): "reason"}
@@ -81,54 +80,37 @@ class NotPackable(ValueError):
 
 
 class PackedWriter:
-    """Writes a batch, one operation after the other; all records are packed by one call at the end."""
+    """Writes a batch, one operation after the other: ``records`` in their order, and the ``numbers`` of strings.
 
-    __slots__ = ("_numbers", "_values")
+    A caller may add records that it has packed itself, in the form of ``RECORD``.
+    """
+
+    __slots__ = ("numbers", "records")
 
     def __init__(self) -> None:
-        self._values: list[int] = []  # the fields of all records, one after the other
-        self._numbers: dict[str, int] = {}
-
-    def add_ack(
-        self, root_id: int, ack_val: int, outstanding: int | None, edge_id: int | None, component: str | None
-    ) -> None:
-        """Add an ack."""
-        numbers = self._numbers
-        number = 0 if component is None else numbers.setdefault(component, len(numbers) + 1)
-        if outstanding is None:
-            self._values += (ACK, 0, 0, root_id, ack_val, edge_id or 0, 0, 0, 0, 0, number)
-        else:
-            self._values += (ACK, OUTSTANDING_GIVEN, outstanding, root_id, ack_val, edge_id or 0, 0, 0, 0, 0, number)
+        self.records: list[bytes] = []
+        self.numbers: dict[str, int] = {}
 
     def add(self, operation: "Operation") -> None:
         """Add an operation of any kind."""
         match operation:
-            case Ack(dropped=True) | Ack(children=(_, _, *_)):
-                self._add_ended(ACK, DROPPED if operation.dropped else 0, operation)
             case Ack():
-                self.add_ack(
-                    operation.root_id,
-                    operation.ack_val,
-                    operation.outstanding,
-                    operation.edge_id,
-                    operation.component,
-                )
+                self._add_ended(ACK, DROPPED if operation.dropped else 0, operation)
             case Init():
                 self._add_init(operation)
             case Fail():
                 self._add_ended(FAIL, 0 if operation.is_plain else ENDS_EDGE, operation, operation.reason)
             case _:
                 component = self._number(operation.component)
-                self._values += (RESET_TIMEOUT, 0, 0, operation.root_id, 0, 0, 0, 0, 0, 0, component)
+                self._pack(RESET_TIMEOUT, 0, 0, operation.root_id, 0, 0, 0, 0, 0, 0, component)
 
     def finish(self) -> bytes:
         """Return the batch."""
-        records = len(self._values) // FIELDS
-        strings = [string.encode() for string in self._numbers]
+        strings = [string.encode() for string in self.numbers]
         return b"".join(
             (
-                HEADER.pack(MAGIC, VERSION, records, len(strings)),
-                struct.pack(">" + RECORD.format[1:] * records, *self._values),
+                HEADER.pack(MAGIC, VERSION, len(self.records), len(strings)),
+                *self.records,
                 struct.pack(f">{len(strings)}I", *map(len, strings)),
                 *strings,
             )
@@ -142,19 +124,23 @@ class PackedWriter:
         names = self._number(write_names(init.edges)) if init.edges and len(init.edges) > 1 else 0
         flags += bool(init.trace) * TRACED + (names != 0) * NAMED
         flags += END_ON_FLAGS[init.end_on] if init.end_on else 0
-        self._values += (INIT, flags, outstanding or 0, init.root_id, init.ack_val, names)
-        self._values += (init.message_timeout_ms or 0, progress_ms or 0)
-        self._values += (self._number(init.spout_task), self._number(init.message_id), self._number(init.component))
+        timeouts = init.message_timeout_ms or 0, progress_ms or 0
+        texts = self._number(init.spout_task), self._number(init.message_id), self._number(init.component)
+        self._pack(INIT, flags, outstanding or 0, init.root_id, init.ack_val, names, *timeouts, *texts)
 
     def _add_ended(self, op: int, form: int, ended: Ack | Fail, reason: str | None = None) -> None:
         outstanding, children = ended.outstanding, ended.children
         names = self._number(write_names(children)) if children and len(children) > 1 else 0
         flags = form + (outstanding is not None) * OUTSTANDING_GIVEN + (names != 0) * NAMED
-        self._values += (op, flags, outstanding or 0, ended.root_id, ended.ack_val or 0, ended.edge_id or 0, 0, 0)
-        self._values += (self._number(reason), names, self._number(ended.component))
+        texts = self._number(reason), names, self._number(ended.component)
+        ids = ended.root_id, ended.ack_val or 0, ended.edge_id or 0
+        self._pack(op, flags, outstanding or 0, *ids, 0, 0, *texts)
+
+    def _pack(self, *values: int) -> None:
+        self.records.append(RECORD.pack(*values))
 
     def _number(self, string: str | None) -> int:
-        return 0 if string is None else self._numbers.setdefault(string, len(self._numbers) + 1)
+        return 0 if string is None else self.numbers.setdefault(string, len(self.numbers) + 1)
 
 
 def decode_packed(body: bytes, *, max_operations: int, max_bytes: int = MAX_BYTES) -> list[Operation]:

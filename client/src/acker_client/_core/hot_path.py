@@ -1,0 +1,760 @@
+"""The hot path of the client: from the header of a message to the packed record of its ack.
+
+Reading the header, the tuple, a child's id and header, the ack, its fold and its record stand in one module of plain
+typed Python: an ack takes few calls, and a compiler can take the file as it is. What each ack passes has no closures
+and no generators, and its ids are integers. Whatever is rare is done elsewhere: `BaseTuple`, `Submitter`, `AckBuffer`.
+"""
+
+import struct
+import sys
+import threading
+from binascii import unhexlify
+from collections.abc import Sequence
+from contextvars import ContextVar
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, overload
+
+from acker_protocol.anchors import (
+    ANCHOR_LENGTH,
+    MAX_ANCHORS,
+    WSGI_NAME,
+    check_count,
+    from_ids,
+    is_anchors,
+    read_anchors,
+    write_header,
+)
+from acker_protocol.ids import derive_edge, draw_id
+from acker_protocol.operations import Ack
+from acker_protocol.routes import ANCHORS
+from acker_protocol.tracing import MARK_MASK
+from acker_protocol.wire import fields
+from acker_protocol.wire.packed import ACK, OUTSTANDING_GIVEN, PackedWriter
+
+from acker_client._core import validate
+from acker_client.errors import DuplicateKey, TupleClosed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from acker_protocol.anchors import Anchors, Headers
+    from acker_protocol.operations import Operation, OperationState
+
+    from acker_client._core.batch import Batch
+    from acker_client._core.effects import Remaining
+    from acker_client._core.retry import RetrySession
+    from acker_client._core.submitter import Submitter
+    from acker_client._core.topology import TopologyInfo
+    from acker_client._core.waiters import Failure
+    from acker_client.config import OnError
+    from acker_client.propagate import AnchorParent
+
+    Acks = tuple[tuple[int, ...], "Sequence[EdgeSet] | None"]
+    """What a tuple acks: the root id and the edge id of each anchor in turn, and their edges if children were made."""
+
+MIN_OUTSTANDING, MAX_OUTSTANDING = fields.OUTSTANDING.start, fields.OUTSTANDING.stop - 1
+
+MAX_CHECKED_COMPONENTS = 1_024
+"""Names of components that a client remembers as valid; it checks any further name each time."""
+
+_NAME_LENGTH = len(ANCHORS)
+_WSGI_NAME_LENGTH = len(WSGI_NAME)
+_ABSENT = object()
+
+_two_ids = struct.Struct(">QQ")
+_pack_two, _unpack_two = _two_ids.pack, _two_ids.unpack
+
+_INNER_PAD, _OUTER_PAD = 0x3636363636363636, 0x5C5C5C5C5C5C5C5C
+_INNER_REST, _OUTER_REST = b"\x36" * 56, b"\x5c" * 56
+"""What HMAC-SHA256 makes of a key of 8 bytes: it is padded with zeros to a block, and XORed with each of two bytes."""
+
+_pack_ack = struct.Struct(">IiQQQ16xI").pack
+"""A record of `packed.RECORD` for an ack: op and flags as one number, and zeros for what an ack has not."""
+_COUNTED, _NOT_COUNTED = ACK << 16 | OUTSTANDING_GIVEN, ACK << 16
+
+open_batches: "ContextVar[tuple[Batch, ...]]" = ContextVar("acker_open_batches", default=())
+_get_open_batches = open_batches.get
+
+
+def open_batch(owner: object) -> "Batch | None":
+    """Find the innermost open batch of this owner; a task that outlives its batch finds it closed."""
+    for batch in reversed(_get_open_batches()):
+        if batch.owner is owner and not batch.closed:
+            return batch
+    return None
+
+
+def read_ids(headers: "Headers", prefix: str) -> tuple[int, ...] | None:
+    """Read the header: give the root id and the edge id of each anchor in turn, none without the header.
+
+    Gives None where `read_anchors` has to read it: it takes only a dict, list or tuple, whose names are text or bytes,
+    and a value in the form that it is written in, of the topology of ``prefix``.
+    """
+    pairs: Any = headers
+    if headers.__class__ is dict:
+        pairs = pairs.items()
+    elif headers.__class__ is not list and headers.__class__ is not tuple:
+        return None
+    value: Any = _ABSENT
+    try:
+        for name, each in pairs:
+            if name.__class__ is not str and name.__class__ is not bytes:
+                return None
+            length = len(name)
+            if length == _NAME_LENGTH and ((name.__class__ is str and name == ANCHORS) or is_anchors(name)):
+                if value is not _ABSENT:
+                    return None
+                value = each
+            elif length == _WSGI_NAME_LENGTH and name == WSGI_NAME:
+                return None
+    except (TypeError, ValueError):
+        return None
+    return () if value is _ABSENT else _read_value(value, prefix)
+
+
+def _read_value(value: Any, prefix: str) -> tuple[int, ...] | None:
+    if value.__class__ is bytes:
+        value = value.decode("latin-1")
+    if value.__class__ is not str or not value.startswith(prefix):
+        return None
+    start = len(prefix)
+    digits = value[start : start + 16] + value[start + 17 :]
+    if len(digits) != 32 or value[start + 16] != "-":
+        return _read_several(value[start:])
+    ids = _unhex(digits)
+    return ids if ids is not None and ids[0] and ids[1] else None
+
+
+def _read_several(listed: str) -> tuple[int, ...] | None:
+    count, rest = divmod(len(listed) + 1, ANCHOR_LENGTH + 1)
+    if rest or not 1 < count <= MAX_ANCHORS:
+        return None
+    dashes, commas = listed[16 :: ANCHOR_LENGTH + 1], listed[ANCHOR_LENGTH :: ANCHOR_LENGTH + 1]
+    if dashes != "-" * count or commas != "," * (count - 1):
+        return None
+    ids = _unhex(listed.replace(",", "").replace("-", ""))
+    if ids is None or len(ids) != 2 * count or 0 in ids:
+        return None
+    distinct = set(zip(ids[::2], ids[1::2], strict=True))
+    return ids if len(distinct) == count else None
+
+
+def _unhex(digits: str) -> tuple[int, ...] | None:
+    """Read ids of lowercase hex digits; None for anything else, and for digits alone, which have no case."""
+    if not digits.islower():
+        return None
+    try:
+        raw = unhexlify(digits)
+    except ValueError:
+        return None
+    return _unpack_two(raw) if len(raw) == 16 else struct.unpack(f">{len(raw) // 8}Q", raw)
+
+
+class EdgeSet:
+    """An anchor and its children so far.
+
+    ``ack_val`` is its own edge id XOR those of all children, ``outstanding`` the children less the edge itself; the
+    spout's edge, which is zero, stands for no edge. ``children`` are the edges of all children. With ``numbered``,
+    children without a key get their number as key.
+    """
+
+    __slots__ = (
+        "_component",
+        "_inner",
+        "_keys",
+        "_numbered",
+        "_outer",
+        "ack_val",
+        "children",
+        "edge_id",
+        "outstanding",
+        "root_id",
+        "unkeyed",
+    )
+
+    _inner: bytes
+    _outer: bytes
+
+    def __init__(self, root_id: int, edge_id: int, component: str, *, numbered: bool = False) -> None:
+        self.root_id = root_id
+        self.edge_id = edge_id
+        self.ack_val = edge_id
+        self.children: list[int] = []
+        self.outstanding = -1 if edge_id else 0
+        self.unkeyed = 0
+        self._component = component
+        self._numbered = numbered
+        self._keys: set[str] = set()
+        self._inner = b""
+
+    def has_key(self, key: str | None) -> bool:
+        """Whether a child has this key already."""
+        return key in self._keys
+
+    def choose_key(self, key: str | None, *, ahead: int = 0) -> str | None:
+        """Return a child's key: its own, else its number if children are numbered, else None."""
+        return f"#{self.unkeyed + ahead}" if key is None and self._numbered else key
+
+    def derive(self, key: str) -> int:
+        """Derive the edge id of the child with this key, so that a re-run gives the same; see `derive_edge`.
+
+        What HMAC puts before the key, which is the same for every child, is kept.
+        """
+        if not self._inner:
+            root, message = self.root_id, self.edge_id.to_bytes(8, "big") + self._component.encode() + b"\0"
+            self._inner = (root ^ _INNER_PAD).to_bytes(8, "big") + _INNER_REST + message
+            self._outer = (root ^ _OUTER_PAD).to_bytes(8, "big") + _OUTER_REST
+        digest = sha256(self._outer + sha256(self._inner + key.encode()).digest()).digest()
+        return int.from_bytes(digest[:8], "big") or derive_edge(
+            root_id=self.root_id, parent_edge=self.edge_id, component=self._component, name=key
+        )
+
+    def add_child(self, key: str | None) -> int:
+        """Add a child of this parent alone, and give its edge id: derived from its key, or random without one.
+
+        Raises `DuplicateKey`.
+        """
+        chosen = key if key is not None or not self._numbered else f"#{self.unkeyed}"
+        if chosen is None:
+            edge = draw_id()
+        elif chosen in self._keys:
+            raise duplicate_key(chosen)
+        else:
+            edge = self.derive(chosen)
+            self._keys.add(chosen)
+        self.ack_val ^= edge
+        self.outstanding += 1
+        self.children.append(edge)
+        if key is None:
+            self.unkeyed += 1
+        return edge
+
+    def add(self, edge: int, key: str | None, *, keyed: bool) -> None:
+        """Add a child; not ``keyed`` if its key is its number, or None."""
+        self.ack_val ^= edge
+        self.outstanding += 1
+        self.children.append(edge)
+        self.unkeyed += not keyed
+        if key is not None:
+            self._keys.add(key)
+
+
+def add_child(parents: "Sequence[EdgeSet]", *, key: str | None) -> list[int]:
+    """Anchor one child to all these parents: give the root id and the new edge id of each in turn.
+
+    The same parent twice gives two edges. Raises `DuplicateKey` and `TooManyAnchors`, and then no parent has a new
+    child.
+    """
+    if key.__class__ is not str:
+        validate.text("the child's key", key)
+    if len(parents) == 1:
+        return [parents[0].root_id, parents[0].add_child(key)]
+    keys = [parent.choose_key(key, ahead=parents[:at].count(parent)) for at, parent in enumerate(parents)]
+    children = [
+        (parent, chosen, draw_id() if chosen is None else parent.derive(chosen))
+        for parent, chosen in zip(parents, keys, strict=True)
+    ]
+    _refuse_duplicates(children)
+    check_count(len(children))
+    for parent, chosen, edge in children:
+        parent.add(edge, chosen, keyed=key is not None)
+    return [id_ for parent, _, edge in children for id_ in (parent.root_id, edge)]
+
+
+def _refuse_duplicates(children: "Sequence[tuple[EdgeSet, str | None, int]]") -> None:
+    """A derived id depends on nothing but parent, component and key: twice the same would cancel in the XOR."""
+    for at, (parent, key, _) in enumerate(children):
+        if key is None:
+            continue
+        if parent.has_key(key):
+            raise duplicate_key(key)
+        if any(other is parent and other_key == key for other, other_key, _ in children[:at]):
+            raise DuplicateKey(f"a child with the key {key!r} is anchored to the same tuple twice; leave the key out")
+
+
+def duplicate_key(key: str) -> DuplicateKey:
+    """Return the error for a second child with this key."""
+    return DuplicateKey(f"a child with the key {key!r} exists already; each child needs a key of its own")
+
+
+class FoldedAck:
+    """A buffered ack, or several of one root that are one: the XOR of their ack vals, the sum of their counts.
+
+    ``edge_id`` is None for several; ``edges`` are those that are folded, None for one. An ``outstanding`` of None is
+    unknown, a ``component`` of None is not the same for all.
+    """
+
+    __slots__ = ("ack_val", "component", "edge_id", "edges", "outstanding", "root_id")
+
+    root_id: int
+    ack_val: int
+    outstanding: int | None
+    edge_id: int | None
+    component: str | None
+    edges: set[int | None] | None
+
+    def operation(self) -> Ack:
+        """Return it as an operation."""
+        return Ack(
+            root_id=self.root_id,
+            ack_val=self.ack_val,
+            outstanding=self.outstanding,
+            edge_id=self.edge_id,
+            component=self.component,
+        )
+
+
+class FoldedOperations:
+    """Operations in the order in which the program gave them; `fold_ack` folds the acks of one root.
+
+    Only acks of distinct edges fold: the same edge acked twice stays two operations, as the state machine demands. An
+    ack that names its children, as those of traced roots and of dropped tuples do, does not fold either.
+    An operation of another kind, or one that is not to be folded, closes its root's fold, so later acks stay behind it.
+    """
+
+    __slots__ = ("_folds", "_unfolded", "records")
+
+    def __init__(self) -> None:
+        self.records: list[FoldedAck | Operation] = []
+        self._folds: dict[int, FoldedAck] = {}
+        self._unfolded: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def roots(self) -> "frozenset[int]":
+        """Return the roots of the operations so far."""
+        return frozenset(self._folds).union(self._unfolded)
+
+    def holds_any(self, roots: "set[int]") -> bool:
+        """Whether an operation is of one of these roots."""
+        return not (roots.isdisjoint(self._folds) and roots.isdisjoint(self._unfolded))
+
+    def operations(self) -> "BufferedOperations":
+        """Return the operations so far."""
+        return BufferedOperations(self.records)
+
+    def add(self, operations: "Iterable[Operation]") -> None:
+        """Add operations as they are."""
+        for operation in operations:
+            self._folds.pop(operation.root_id, None)
+            self._unfolded.add(operation.root_id)
+            self.records.append(operation)
+
+    def add_acks(
+        self,
+        acks: "Acks",
+        component: str,
+        *,
+        fold: bool,
+        is_traced: "Callable[[int], bool]",
+        dropped: bool = False,
+    ) -> None:
+        """Add the acks of one tuple, folded or as they are; those of traced roots name their children.
+
+        Those of a ``dropped`` tuple are never folded: the service counts them.
+        """
+        ids, edges = acks
+        add = self.fold_ack if fold else self.add_ack
+        for at in range(0, len(ids), 2):
+            root, edge = ids[at], ids[at + 1]
+            own = None if edges is None else edges[at // 2]
+            ack_val, outstanding = (edge, -1) if own is None else (own.ack_val, own.outstanding)
+            if dropped or is_traced(root):
+                named = Ack(
+                    root_id=root,
+                    ack_val=ack_val,
+                    outstanding=outstanding,
+                    edge_id=edge,
+                    component=component,
+                    children=() if own is None else tuple(own.children),
+                    dropped=dropped,
+                )
+                self.add([named])
+            else:
+                add(root, edge, ack_val, outstanding, component)
+
+    def add_ack(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> None:
+        """Add an ack as it is."""
+        self._folds.pop(root, None)
+        self._unfolded.add(root)
+        self._append(root, edge, ack_val, outstanding, component)
+
+    def fold_ack(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> None:
+        """Add an ack to the fold of its root, unless that has its edge already or its count would leave its 32 bits.
+
+        The component stays if it is that of all.
+        """
+        fold = self._folds.get(root)
+        if fold is not None:
+            edges = fold.edges
+            if edges is None:
+                edges = fold.edges = {fold.edge_id}
+            count = fold.outstanding
+            count = None if count is None or outstanding is None else count + outstanding
+            if edge not in edges and (count is None or MIN_OUTSTANDING <= count <= MAX_OUTSTANDING):
+                edges.add(edge)
+                fold.ack_val ^= ack_val
+                fold.outstanding = count
+                fold.edge_id = None
+                if fold.component != component:
+                    fold.component = None
+                return
+        self._folds[root] = self._append(root, edge, ack_val, outstanding, component)
+
+    def _append(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> FoldedAck:
+        made = FoldedAck.__new__(FoldedAck)
+        made.root_id = root
+        made.ack_val = ack_val
+        made.outstanding = outstanding
+        made.edge_id = edge
+        made.component = component
+        made.edges = None
+        self.records.append(made)
+        return made
+
+
+class BufferedOperations(Sequence["Operation"]):
+    """Operations as a sequence that makes each object only when it is looked at, since most never are."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: "list[FoldedAck | Operation]") -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> "Operation": ...
+    @overload
+    def __getitem__(self, index: slice) -> "BufferedOperations": ...
+    def __getitem__(self, index: int | slice) -> "Operation | BufferedOperations":
+        if isinstance(index, slice):
+            return BufferedOperations(self._records[index])
+        return _operation(self._records[index])
+
+    def __iter__(self) -> "Iterator[Operation]":
+        return map(_operation, self._records)
+
+    def packed(self) -> bytes:
+        """Write them as a packed batch, as `encode_packed` does."""
+        return pack(self._records)
+
+
+def _operation(record: "FoldedAck | Operation") -> "Operation":
+    return record.operation() if isinstance(record, FoldedAck) else record
+
+
+def pack(records: "list[FoldedAck | Operation]") -> bytes:
+    """Write operations as a packed batch, as `encode_packed` does."""
+    writer = PackedWriter()
+    numbers, append = writer.numbers, writer.records.append
+    for each in records:
+        if not isinstance(each, FoldedAck):
+            writer.add(each)
+            continue
+        component, outstanding, edge = each.component, each.outstanding, each.edge_id
+        number = 0 if component is None else numbers.setdefault(component, len(numbers) + 1)
+        kind = _COUNTED if outstanding is not None else _NOT_COUNTED
+        append(_pack_ack(kind, outstanding or 0, each.root_id, each.ack_val, edge or 0, number))
+    return writer.finish()
+
+
+class OpenBuffer:
+    """The acks of one client that are not frozen into a request yet, and what an ack has to look at besides.
+
+    ``is_lingering`` says whether acks are buffered; if not, each is a request of its own. ``is_flushing`` says whether
+    a flusher runs, ``frozen_operations`` how many operations are in requests; ``failures`` are raised by the next call.
+    Whoever changes what is buffered has the ``lock``.
+    """
+
+    __slots__ = (
+        "batch_size",
+        "buffer_size",
+        "failures",
+        "folded",
+        "frozen_operations",
+        "is_flushing",
+        "is_lingering",
+        "lock",
+    )
+
+    failures: "list[Failure]"
+
+    def __init__(self, *, batch_size: int, buffer_size: int) -> None:
+        self.batch_size = batch_size
+        self.buffer_size = buffer_size
+        self.is_lingering = True
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop everything, as in the child of a fork: the parent sends what it has buffered."""
+        self.lock = threading.Lock()
+        self.folded = FoldedOperations()
+        self.failures = []
+        self.frozen_operations = 0
+        self.is_flushing = False
+
+    def raise_failures(self) -> None:
+        """Raise `OperationsLost` for what was given up since the last call."""
+        raise NotImplementedError
+
+
+class TupleContext:
+    """What all tuples of one client share; ``prefix`` is that of their header, ``run`` runs a flow.
+
+    ``tuple_class`` is that of its tuples; ``make_tuple(headers, **fields)``, if given, makes them of a subclass.
+    """
+
+    __slots__ = (
+        "_components",
+        "buffer",
+        "make_tuple",
+        "prefix",
+        "run",
+        "session",
+        "submitter",
+        "topology",
+        "tuple_class",
+    )
+
+    def __init__(
+        self,
+        *,
+        topology: str,
+        prefix: str,
+        submitter: "Submitter",
+        session: "RetrySession",
+        buffer: OpenBuffer,
+        run: Any,
+        tuple_class: "type[ReceivedTuple]",
+    ) -> None:
+        self.topology = topology
+        self.prefix = prefix
+        self.submitter = submitter
+        self.session = session
+        self.buffer = buffer
+        self.run = run
+        self.tuple_class = tuple_class
+        self.make_tuple: Callable[..., Any] | None = None
+        self._components: set[str] = set()  # names that were checked
+
+    def receive(self, headers: "Headers", component: str, on_error: "OnError", repeatable: bool) -> Any:  # noqa: FBT001 - by position, which costs less
+        """Return the tuple of a received message. Raises `InvalidHeader` and `UsageError`."""
+        if on_error != "fail":
+            validate.one_of("on_error", on_error, "fail", "leave_open")
+        ids = read_ids(headers, self.prefix)
+        if ids is None:
+            ids = read_anchors(headers, topology=self.topology).ids
+        if component.__class__ is not str or component not in self._components:
+            self._check_component(component)
+        if not ids:
+            self.submitter.count_untracked()
+        if self.make_tuple is not None:
+            return self.make_tuple(
+                headers, context=self, ids=ids, component=component, on_error=on_error, repeatable=repeatable
+            )
+        made = self.tuple_class.__new__(self.tuple_class)
+        made.begin(self, ids, component, on_error, repeatable)
+        return made
+
+    def _check_component(self, component: str) -> None:
+        validate.name("component", component)
+        if len(self._components) < MAX_CHECKED_COMPONENTS:
+            self._components.add(component)
+
+
+class ReceivedTuple:
+    """A tuple's way from its header to its ack; `BaseTuple` has the rest.
+
+    ``repeatable`` says that a re-run makes the same children in the same order: then children without a key are
+    numbered. Else their edges are random.
+    """
+
+    __slots__ = (
+        "_around",
+        "_context",
+        "_edge",
+        "_edges",
+        "_end",
+        "_keys_needed",
+        "_made_by",
+        "_more",
+        "_root",
+        "component",
+        "on_error",
+        "repeatable",
+    )
+
+    _context: TupleContext
+    _root: int  # of the first anchor; zero without any
+    _edge: int
+    _more: tuple[int, ...]  # root id and edge id of each further anchor in turn
+    _edges: list[EdgeSet] | None  # made with the first child
+    _end: str
+    _keys_needed: str
+    _made_by: object
+    _around: "AnchorParent | None"
+    component: str
+    on_error: "OnError"
+    repeatable: bool
+
+    def begin(
+        self,
+        context: TupleContext,
+        ids: tuple[int, ...],
+        component: str,
+        on_error: "OnError",
+        repeatable: bool,  # noqa: FBT001 - by position, which costs less
+    ) -> None:
+        """Make it the open tuple of these anchors: ``ids`` are the root id and the edge id of each in turn."""
+        self._context = context
+        self._root, self._edge = ids[:2] if ids else (0, 0)
+        self._more = ids[2:]
+        self.component = component
+        self.on_error = on_error
+        self.repeatable = repeatable
+        self._edges = None
+        self._end = ""
+        self._keys_needed = ""
+        self._made_by = _execution() if repeatable else None
+        self._around = None
+
+    def __str__(self) -> str:
+        listed = ",".join(map(str, self.anchors.anchors)) or "without anchors"
+        return f"tuple of {self.component!r} ({listed})"
+
+    @property
+    def anchors(self) -> "Anchors":
+        """The anchors of its message."""
+        return from_ids(self._context.topology, self._ids())
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it has anchors."""
+        return self._root != 0
+
+    def headers(self, key: str | None = None) -> dict[str, str]:
+        """Anchor a child, and give the header for its message; empty if the tuple is not tracked. See `anchor`."""
+        ids = add_child(self.parents(key), key=key)
+        if len(ids) != 2:
+            return write_header(self._context.prefix, ids)
+        return {ANCHORS: self._context.prefix + _pack_two(ids[0], ids[1]).hex("-", 8)}
+
+    def parents(self, key: str | None) -> "Sequence[EdgeSet]":
+        """Return its edge sets as parents of a new child. Raises `TupleClosed`, and `UsageError` if it needs a key."""
+        if self._end:
+            raise self._closed_error("anchored to")
+        if key is None and self._root and (self._keys_needed or self._made_by is not None):
+            self._check_keyless()
+        if self._edges is None:
+            self._edges = self._make_edges(self.component)
+        return self._edges
+
+    def require_keys(self, reason: str) -> None:
+        """Refuse children without a key from now on."""
+        self._keys_needed = reason
+
+    def open_block(self) -> "Remaining[None]":
+        """Begin its block.
+
+        With ``on_error="leave_open"`` a redelivered message gives a child without a key another edge, and if the first
+        was acked the root times out. Without a dedupe window such a child is refused, so the topology is read first.
+        """
+        context = self._context
+        if context.buffer.failures:
+            context.buffer.raise_failures()
+        if self.on_error == "fail" or self.repeatable or not self._root:
+            return None
+        return context.submitter.require_keys(self)
+
+    def complete(self, *, dropped: bool = False) -> "Remaining[list[OperationState]]":
+        """Ack it at the end of its block, unless the block has ended it."""
+        return None if self._end else self.submit_ack(self._context, dropped)
+
+    def ack_by(self, context: TupleContext) -> "Remaining[list[OperationState]]":
+        """Ack it for a client. Raises `OperationsLost` for earlier acks, and then does nothing."""
+        if context.buffer.failures:
+            context.buffer.raise_failures()
+        return self.submit_ack(context, False)  # noqa: FBT003
+
+    def submit_ack(self, context: TupleContext, dropped: bool) -> "Remaining[list[OperationState]]":  # noqa: FBT001
+        """Do all of an ack that needs no effect, and return the flow of what is left, nearly always None.
+
+        The tuple is closed only when nothing can go wrong any more before its acks are in flight. Acks that linger fold
+        unless the topology dedupes, which goes by the edge.
+        """
+        info, buffer, batch = context.session.cached_info, context.buffer, None
+        if _get_open_batches():
+            batch = open_batch(context.submitter)
+        records = buffer.folded.records
+        is_full = len(records) + buffer.frozen_operations >= buffer.buffer_size and batch is None
+        if info is None or is_full or not buffer.is_lingering:
+            return context.submitter.ack_otherwise(self, context, batch, dropped=dropped)
+        if batch is not None:
+            acks, fold = self.take_acks(), not info.dedupes
+            batch.operations.add_acks(acks, self.component, fold=fold, is_traced=info.is_traced, dropped=dropped)
+            return None
+        if self._end:
+            raise self._closed_error("acked")
+        self._end = "acked"
+        return context.submitter.attend() if self._buffer(buffer, info, dropped) and self._root else None
+
+    def _buffer(self, buffer: OpenBuffer, info: "TopologyInfo", dropped: bool) -> bool:  # noqa: FBT001
+        """Add its acks, and say whether they have to be flushed: no flusher runs, or they have filled a batch."""
+        root, edges = self._root, self._edges
+        with buffer.lock:
+            folded = buffer.folded
+            records = folded.records
+            before = len(records)
+            may_be_traced = info.trace > 0 or not root & MARK_MASK
+            if may_be_traced or dropped or info.dedupes or self._more:
+                acks, fold = (self._ids(), edges), not info.dedupes
+                folded.add_acks(acks, self.component, fold=fold, is_traced=info.is_traced, dropped=dropped)
+            elif edges is None:
+                folded.fold_ack(root, self._edge, self._edge, -1, self.component)
+            else:
+                own = edges[0]
+                folded.fold_ack(root, self._edge, own.ack_val, own.outstanding, self.component)
+            return not buffer.is_flushing or len(records) // buffer.batch_size > before // buffer.batch_size
+
+    def take_acks(self) -> "Acks":
+        """Close the tuple, and return what it acks.
+
+        It is closed first: an interrupt in between loses the ack, and never lets it be sent twice.
+        """
+        if self._end:
+            raise self._closed_error("acked")
+        self._end = "acked"
+        return self._ids(), self._edges
+
+    def _ids(self) -> tuple[int, ...]:
+        return (self._root, self._edge, *self._more) if self._root else ()
+
+    def _make_edges(self, name: str) -> list[EdgeSet]:
+        ids, numbered = self._ids(), self.repeatable
+        return [EdgeSet(ids[at], ids[at + 1], name, numbered=numbered) for at in range(0, len(ids), 2)]
+
+    def _closed_error(self, use: str) -> TupleClosed:
+        return TupleClosed(f"{self} was {self._end} and cannot be {use} any more")
+
+    def _check_keyless(self) -> None:
+        """The number of a child is its place in the order of one thread or task; beside it there is no order."""
+        if self._keys_needed:
+            raise UsageError(f"{self} has a child without a key; {self._keys_needed}")
+        if self._made_by is not None and self._made_by != _execution():
+            raise UsageError(
+                f"{self} is repeatable, and a child is made in another thread or task than it was received in: "
+                "give this child a key"
+            )
+
+
+def _execution() -> tuple[int, object]:
+    """Identify the running thread, and the running task of asyncio if it is used (without importing it)."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        task = asyncio.current_task() if asyncio is not None else None
+    except RuntimeError:
+        task = None
+    return threading.get_ident(), task
