@@ -32,6 +32,7 @@ class AnchorParent(Protocol):
 
 
 _current: "ContextVar[AnchorParent | None]" = ContextVar("acker_current", default=None)
+get_current, set_current = _current.get, _current.set
 
 
 @contextmanager

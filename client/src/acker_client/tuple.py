@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from acker_protocol.operations import OperationState
 
-from acker_client import propagate
 from acker_client._core.tuple_base import BaseTuple
 from acker_client.errors import UsageError
+from acker_client.propagate import get_current, set_current
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -71,11 +71,12 @@ class Tuple(BaseTuple):
         remaining = self.open_block()
         if remaining is not None:
             self._run(remaining)
-        self._around = propagate.enter(self)
+        self._around = get_current()
+        set_current(self)
         return self
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: "TracebackType | None") -> bool:
-        propagate.leave(self._around)
+        set_current(self._around)
         if error is not None:
             return self._run(self._context.submitter.interrupt(self, error))
         remaining = self.complete()
@@ -123,13 +124,14 @@ class AsyncTuple(BaseTuple):
         remaining = self.open_block()
         if remaining is not None:
             await self._run(remaining)
-        self._around = propagate.enter(self)
+        self._around = get_current()
+        set_current(self)
         return self
 
     async def __aexit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: "TracebackType | None"
     ) -> bool:
-        propagate.leave(self._around)
+        set_current(self._around)
         if error is not None:
             return await self._run(self._context.submitter.interrupt(self, error))
         remaining = self.complete()

@@ -20,7 +20,7 @@ from acker_client import (
     UsageError,
     propagate,
 )
-from acker_client._core.hot_path import read_ids
+from acker_client._core.hot_path import FoldedOperations, read_ids
 from acker_client._core.requests import Request
 from acker_client._core.responses import Response, read_refused
 from acker_client.testing import MemoryAcker, lost_reply
@@ -203,7 +203,7 @@ def test_what_cannot_be_delivered_is_raised_before_a_tuple_is_acked_or_its_block
 def test_a_full_buffer_refuses_the_ack_and_leaves_the_tuple_open(lingering):
     acker = lingering(batch_size=3, buffer_size=3, on_full="raise")
     for root in (2, 3):  # without waking the flusher, which would send them
-        acker._submitter.flusher.buffer.add_acks(((root, 1), None), "count", fold=True, is_traced=lambda _: False)
+        acker._submitter.flusher.buffer.folded.fold_ack(root, 1, 1, -1, "count")
     tup = receive(acker, 1, 7)  # of a root that is buffered, too
     with pytest.raises(BufferFull):
         tup.ack()
@@ -271,7 +271,7 @@ def test_an_ack_after_the_flusher_has_ended_starts_another(lingering, effects):
     run = effects(acker)
     receive(acker, 1, 1).ack()
     assert run == ["Spawn"]
-    assert acker._submitter.flusher.buffer._flushing
+    assert acker._submitter.flusher.buffer.is_flushing
 
 
 def test_the_ack_that_fills_a_batch_wakes_the_flusher(lingering, effects):
@@ -309,7 +309,7 @@ def test_a_block_that_has_ended_its_tuple_acks_it_once(lingering):
     acker = lingering()
     with receive(acker, 2, 2) as tup:
         tup.ack()
-    [first, second] = acker._submitter.flusher.buffer._folded.operations()
+    [first, second] = acker._submitter.flusher.buffer.folded.operations()
     assert (first.root_id, second.ack_val, second.outstanding) == (1, 2, -1)
 
 
@@ -353,7 +353,7 @@ def test_an_interrupt_never_acks_twice(lingering, monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(acker._submitter.flusher.buffer, "add_acks", interrupt)
+        patched.setattr(FoldedOperations, "fold_ack", interrupt)
         with pytest.raises(KeyboardInterrupt):
             tup.ack()
     with pytest.raises(TupleClosed):

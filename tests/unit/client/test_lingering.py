@@ -109,7 +109,7 @@ def test_an_ack_that_comes_long_after_the_last_request_goes_out_sooner(lingering
     for pause in (0, 2 * FOR_EVER_S, 2 * FOR_EVER_S, 1):
         time.advance(pause)
         ack(acker)
-        eventually_true(lambda: not acker._submitter.flusher.buffer._flushing)
+        eventually_true(lambda: not acker._submitter.flusher.buffer.is_flushing)
     assert waits == [FOR_EVER_S, FOR_EVER_S / 2, FOR_EVER_S / 4, FOR_EVER_S / 2]
 
 
@@ -407,7 +407,7 @@ def test_a_block_that_ended_well_is_acked_whatever_became_of_earlier_acks(linger
 
 def test_a_full_buffer_blocks_the_caller_until_there_is_space(lingering, service):
     acker = lingering(batch_size=2, buffer_size=2)
-    acker._submitter.flusher.buffer._batch_size = 10
+    acker._submitter.flusher.buffer.batch_size = 10
     for number in range(10):
         ack(acker, 1, f"00000000000000a{number}")
         assert acker.stats().in_flight <= 2
@@ -416,7 +416,7 @@ def test_a_full_buffer_blocks_the_caller_until_there_is_space(lingering, service
 
 def test_a_full_buffer_raises_by_choice_and_leaves_the_tuple_as_it_was(lingering, service):
     acker = lingering(batch_size=1, buffer_size=1, on_full="raise")
-    acker._submitter.flusher.buffer._batch_size = 10
+    acker._submitter.flusher.buffer.batch_size = 10
     ack(acker)
     tup = a_tuple(acker, "00000000000000bb")
     with pytest.raises(BufferFull):

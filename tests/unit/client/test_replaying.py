@@ -123,7 +123,7 @@ def test_what_an_earlier_ack_came_to_does_not_cost_the_message(acker, spout):
     replay = spout.replay(queue.send, ReplayPolicy(wait_initial=0.1))
     replay.emit("42")
     outbox = acker._submitter.flusher.buffer
-    outbox._failures.append((1, ConnectionError("lost")))
+    outbox.failures.append((1, ConnectionError("lost")))
     with pytest.raises(OperationsLost):
         replay.run(**TIMES)
     replay.run(on_ack=acked.append, **TIMES)

@@ -12,7 +12,7 @@ from binascii import unhexlify
 from collections.abc import Sequence
 from contextvars import ContextVar
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from acker_protocol.anchors import (
     ANCHOR_LENGTH,
@@ -35,16 +35,11 @@ from acker_client._core import validate
 from acker_client.errors import DuplicateKey, TupleClosed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from acker_protocol.anchors import Anchors, Headers
     from acker_protocol.operations import Operation, OperationState
 
-    from acker_client._core.batch import Batch
-    from acker_client._core.effects import Remaining
-    from acker_client._core.retry import RetrySession
-    from acker_client._core.submitter import Submitter
-    from acker_client._core.topology import TopologyInfo
     from acker_client._core.waiters import Failure
     from acker_client.config import OnError
     from acker_client.propagate import AnchorParent
@@ -52,13 +47,79 @@ if TYPE_CHECKING:
     Acks = tuple[tuple[int, ...], "Sequence[EdgeSet] | None"]
     """What a tuple acks: the root id and the edge id of each anchor in turn, and their edges if children were made."""
 
+    Remaining = Generator[Any, Any, list[OperationState]] | None
+    """The flow of what is left to do of an ack; see `effects.Remaining`."""
+
+    class Info(Protocol):
+        """What is known of the topology; see `TopologyInfo`."""
+
+        @property
+        def dedupes(self) -> bool:
+            """Whether it remembers edges, so that their acks must not fold."""
+
+        @property
+        def trace(self) -> float:
+            """The share of its roots that is traced."""
+
+        def is_traced(self, root_id: int) -> bool:
+            """Whether the acks of a root name their edges."""
+
+    class Session(Protocol):
+        """See `RetrySession`."""
+
+        @property
+        def cached_info(self) -> Info | None:
+            """What is known of the topology, None until it was read."""
+
+    class OpenBatch(Protocol):
+        """See `Batch`."""
+
+        owner: object
+        closed: bool
+        operations: "FoldedOperations"
+
+    class Submitter(Protocol):
+        """What is left to it of beginning and acking a tuple."""
+
+        def count_untracked(self) -> None:
+            """Count a tuple without anchors."""
+
+        def skip(self, tup: Any) -> None:
+            """Close it and count it, whatever became of its roots."""
+
+        def require_keys(self, tup: "ReceivedTuple") -> Generator[Any, Any, None]:
+            """Refuse children without a key where the topology does not dedupe."""
+
+        def ack_otherwise(
+            self, tup: "ReceivedTuple", context: "TupleContext", batch: OpenBatch | None, *, dropped: bool
+        ) -> Remaining:
+            """Ack it where that is not to buffer it."""
+
+        def attend(self) -> Generator[Any, Any, list[OperationState]]:
+            """Let a flusher send what is buffered."""
+
+        def fail(self, tup: Any, *, reason: str | None) -> Generator[Any, Any, list[OperationState]]:
+            """Fail its roots."""
+
+        def reset_timeout(self, tup: Any) -> Generator[Any, Any, list[OperationState]]:
+            """Reset the timeout of its roots."""
+
+        def is_wanted(self, tup: Any) -> Generator[Any, Any, bool]:
+            """Whether it is to be processed."""
+
+        def skip_if_ended(self, tup: Any) -> Generator[Any, Any, bool]:
+            """Close it if it is not."""
+
+        def interrupt(self, tup: Any, error: BaseException) -> Generator[Any, Any, bool]:
+            """End its block with an exception."""
+
+
 MIN_OUTSTANDING, MAX_OUTSTANDING = fields.OUTSTANDING.start, fields.OUTSTANDING.stop - 1
 
 MAX_CHECKED_COMPONENTS = 1_024
 """Names of components that a client remembers as valid; it checks any further name each time."""
 
 _NAME_LENGTH = len(ANCHORS)
-_WSGI_NAME_LENGTH = len(WSGI_NAME)
 _ABSENT = object()
 
 _two_ids = struct.Struct(">QQ")
@@ -72,11 +133,11 @@ _pack_ack = struct.Struct(">IiQQQ16xI").pack
 """A record of `packed.RECORD` for an ack: op and flags as one number, and zeros for what an ack has not."""
 _COUNTED, _NOT_COUNTED = ACK << 16 | OUTSTANDING_GIVEN, ACK << 16
 
-open_batches: "ContextVar[tuple[Batch, ...]]" = ContextVar("acker_open_batches", default=())
+open_batches: "ContextVar[tuple[OpenBatch, ...]]" = ContextVar("acker_open_batches", default=())
 _get_open_batches = open_batches.get
 
 
-def open_batch(owner: object) -> "Batch | None":
+def open_batch(owner: object) -> "OpenBatch | None":
     """Find the innermost open batch of this owner; a task that outlives its batch finds it closed."""
     for batch in reversed(_get_open_batches()):
         if batch.owner is owner and not batch.closed:
@@ -98,14 +159,14 @@ def read_ids(headers: "Headers", prefix: str) -> tuple[int, ...] | None:
     value: Any = _ABSENT
     try:
         for name, each in pairs:
-            if name.__class__ is not str and name.__class__ is not bytes:
+            is_text = name.__class__ is str
+            if not is_text and name.__class__ is not bytes:
                 return None
-            length = len(name)
-            if length == _NAME_LENGTH and ((name.__class__ is str and name == ANCHORS) or is_anchors(name)):
+            if (is_text and name == ANCHORS) or (len(name) == _NAME_LENGTH and is_anchors(name)):
                 if value is not _ABSENT:
                     return None
                 value = each
-            elif length == _WSGI_NAME_LENGTH and name == WSGI_NAME:
+            elif is_text and name == WSGI_NAME:
                 return None
     except (TypeError, ValueError):
         return None
@@ -113,6 +174,7 @@ def read_ids(headers: "Headers", prefix: str) -> tuple[int, ...] | None:
 
 
 def _read_value(value: Any, prefix: str) -> tuple[int, ...] | None:
+    """Read the header's value; None for ids of digits alone, too, which have no case."""
     if value.__class__ is bytes:
         value = value.decode("latin-1")
     if value.__class__ is not str or not value.startswith(prefix):
@@ -120,34 +182,35 @@ def _read_value(value: Any, prefix: str) -> tuple[int, ...] | None:
     start = len(prefix)
     digits = value[start : start + 16] + value[start + 17 :]
     if len(digits) != 32 or value[start + 16] != "-":
-        return _read_several(value[start:])
-    ids = _unhex(digits)
-    return ids if ids is not None and ids[0] and ids[1] else None
-
-
-def _read_several(listed: str) -> tuple[int, ...] | None:
-    count, rest = divmod(len(listed) + 1, ANCHOR_LENGTH + 1)
-    if rest or not 1 < count <= MAX_ANCHORS:
-        return None
-    dashes, commas = listed[16 :: ANCHOR_LENGTH + 1], listed[ANCHOR_LENGTH :: ANCHOR_LENGTH + 1]
-    if dashes != "-" * count or commas != "," * (count - 1):
-        return None
-    ids = _unhex(listed.replace(",", "").replace("-", ""))
-    if ids is None or len(ids) != 2 * count or 0 in ids:
-        return None
-    distinct = set(zip(ids[::2], ids[1::2], strict=True))
-    return ids if len(distinct) == count else None
-
-
-def _unhex(digits: str) -> tuple[int, ...] | None:
-    """Read ids of lowercase hex digits; None for anything else, and for digits alone, which have no case."""
+        digits = _digits_of_several(value[start:])
     if not digits.islower():
         return None
     try:
         raw = unhexlify(digits)
     except ValueError:
         return None
-    return _unpack_two(raw) if len(raw) == 16 else struct.unpack(f">{len(raw) // 8}Q", raw)
+    if len(raw) == 16:
+        root, edge = ids = _unpack_two(raw)
+        return ids if root and edge else None
+    return _distinct(struct.unpack(f">{len(raw) // 8}Q", raw))
+
+
+def _digits_of_several(listed: str) -> str:
+    """Return the digits of several anchors one after the other; nothing where they are not in the common form."""
+    count, rest = divmod(len(listed) + 1, ANCHOR_LENGTH + 1)
+    if rest or not 1 < count <= MAX_ANCHORS:
+        return ""
+    dashes, commas = listed[16 :: ANCHOR_LENGTH + 1], listed[ANCHOR_LENGTH :: ANCHOR_LENGTH + 1]
+    if dashes != "-" * count or commas != "," * (count - 1):
+        return ""
+    digits = listed.replace(",", "").replace("-", "")
+    return digits if len(digits) == 32 * count else ""
+
+
+def _distinct(ids: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the ids of several anchors; None where one is zero, or an anchor is named twice."""
+    anchors = set(zip(ids[::2], ids[1::2], strict=True))
+    return ids if 0 not in ids and 2 * len(anchors) == len(ids) else None
 
 
 class EdgeSet:
@@ -175,7 +238,7 @@ class EdgeSet:
     _inner: bytes
     _outer: bytes
 
-    def __init__(self, root_id: int, edge_id: int, component: str, *, numbered: bool = False) -> None:
+    def __init__(self, root_id: int, edge_id: int, component: str, numbered: bool = False) -> None:  # noqa: FBT001, FBT002
         self.root_id = root_id
         self.edge_id = edge_id
         self.ack_val = edge_id
@@ -239,7 +302,7 @@ class EdgeSet:
             self._keys.add(key)
 
 
-def add_child(parents: "Sequence[EdgeSet]", *, key: str | None) -> list[int]:
+def add_child(parents: "Sequence[EdgeSet]", key: str | None) -> list[int]:
     """Anchor one child to all these parents: give the root id and the new edge id of each in turn.
 
     The same parent twice gives two edges. Raises `DuplicateKey` and `TooManyAnchors`, and then no parent has a new
@@ -324,7 +387,8 @@ class FoldedOperations:
 
     def roots(self) -> "frozenset[int]":
         """Return the roots of the operations so far."""
-        return frozenset(self._folds).union(self._unfolded)
+        folded = frozenset(self._folds)
+        return folded | self._unfolded if self._unfolded else folded
 
     def holds_any(self, roots: "set[int]") -> bool:
         """Whether an operation is of one of these roots."""
@@ -377,8 +441,9 @@ class FoldedOperations:
     def add_ack(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> None:
         """Add an ack as it is."""
         self._folds.pop(root, None)
+        self.fold_ack(root, edge, ack_val, outstanding, component)
+        del self._folds[root]
         self._unfolded.add(root)
-        self._append(root, edge, ack_val, outstanding, component)
 
     def fold_ack(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> None:
         """Add an ack to the fold of its root, unless that has its edge already or its count would leave its 32 bits.
@@ -400,18 +465,15 @@ class FoldedOperations:
                 if fold.component != component:
                     fold.component = None
                 return
-        self._folds[root] = self._append(root, edge, ack_val, outstanding, component)
-
-    def _append(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> FoldedAck:
-        made = FoldedAck.__new__(FoldedAck)
-        made.root_id = root
-        made.ack_val = ack_val
-        made.outstanding = outstanding
-        made.edge_id = edge
-        made.component = component
-        made.edges = None
-        self.records.append(made)
-        return made
+        fold = FoldedAck.__new__(FoldedAck)
+        fold.root_id = root
+        fold.ack_val = ack_val
+        fold.outstanding = outstanding
+        fold.edge_id = edge
+        fold.component = component
+        fold.edges = None
+        self._folds[root] = fold
+        self.records.append(fold)
 
 
 class BufferedOperations(Sequence["Operation"]):
@@ -450,12 +512,14 @@ def pack(records: "list[FoldedAck | Operation]") -> bytes:
     """Write operations as a packed batch, as `encode_packed` does."""
     writer = PackedWriter()
     numbers, append = writer.numbers, writer.records.append
+    last, number = None, 0
     for each in records:
-        if not isinstance(each, FoldedAck):
+        if each.__class__ is not FoldedAck:
             writer.add(each)
             continue
         component, outstanding, edge = each.component, each.outstanding, each.edge_id
-        number = 0 if component is None else numbers.setdefault(component, len(numbers) + 1)
+        if component is not last:
+            last, number = component, 0 if component is None else numbers.setdefault(component, len(numbers) + 1)
         kind = _COUNTED if outstanding is not None else _NOT_COUNTED
         append(_pack_ack(kind, outstanding or 0, each.root_id, each.ack_val, edge or 0, number))
     return writer.finish()
@@ -525,7 +589,7 @@ class TupleContext:
         topology: str,
         prefix: str,
         submitter: "Submitter",
-        session: "RetrySession",
+        session: "Session",
         buffer: OpenBuffer,
         run: Any,
         tuple_class: "type[ReceivedTuple]",
@@ -594,7 +658,7 @@ class ReceivedTuple:
     _edges: list[EdgeSet] | None  # made with the first child
     _end: str
     _keys_needed: str
-    _made_by: object
+    _made_by: object  # the thread or task, of a repeatable tuple
     _around: "AnchorParent | None"
     component: str
     on_error: "OnError"
@@ -610,16 +674,23 @@ class ReceivedTuple:
     ) -> None:
         """Make it the open tuple of these anchors: ``ids`` are the root id and the edge id of each in turn."""
         self._context = context
-        self._root, self._edge = ids[:2] if ids else (0, 0)
-        self._more = ids[2:]
+        self._more = ()
+        if len(ids) == 2:
+            self._root, self._edge = ids
+        elif ids:
+            self._root, self._edge, *more = ids
+            self._more = tuple(more)
+        else:
+            self._root = self._edge = 0
         self.component = component
         self.on_error = on_error
         self.repeatable = repeatable
         self._edges = None
         self._end = ""
         self._keys_needed = ""
-        self._made_by = _execution() if repeatable else None
         self._around = None
+        if repeatable:
+            self._made_by = _execution()
 
     def __str__(self) -> str:
         listed = ",".join(map(str, self.anchors.anchors)) or "without anchors"
@@ -637,16 +708,16 @@ class ReceivedTuple:
 
     def headers(self, key: str | None = None) -> dict[str, str]:
         """Anchor a child, and give the header for its message; empty if the tuple is not tracked. See `anchor`."""
-        ids = add_child(self.parents(key), key=key)
+        ids = add_child(self.parents(key), key)
         if len(ids) != 2:
             return write_header(self._context.prefix, ids)
-        return {ANCHORS: self._context.prefix + _pack_two(ids[0], ids[1]).hex("-", 8)}
+        return {ANCHORS: self._context.prefix + _pack_two(*ids).hex("-", 8)}
 
     def parents(self, key: str | None) -> "Sequence[EdgeSet]":
         """Return its edge sets as parents of a new child. Raises `TupleClosed`, and `UsageError` if it needs a key."""
         if self._end:
             raise self._closed_error("anchored to")
-        if key is None and self._root and (self._keys_needed or self._made_by is not None):
+        if key is None and self._root and (self._keys_needed or self.repeatable):
             self._check_keyless()
         if self._edges is None:
             self._edges = self._make_edges(self.component)
@@ -656,7 +727,7 @@ class ReceivedTuple:
         """Refuse children without a key from now on."""
         self._keys_needed = reason
 
-    def open_block(self) -> "Remaining[None]":
+    def open_block(self) -> "Generator[Any, Any, None] | None":
         """Begin its block.
 
         With ``on_error="leave_open"`` a redelivered message gives a child without a key another edge, and if the first
@@ -669,55 +740,51 @@ class ReceivedTuple:
             return None
         return context.submitter.require_keys(self)
 
-    def complete(self, *, dropped: bool = False) -> "Remaining[list[OperationState]]":
+    def complete(self, *, dropped: bool = False) -> "Remaining":
         """Ack it at the end of its block, unless the block has ended it."""
         return None if self._end else self.submit_ack(self._context, dropped)
 
-    def ack_by(self, context: TupleContext) -> "Remaining[list[OperationState]]":
+    def ack_by(self, context: TupleContext) -> "Remaining":
         """Ack it for a client. Raises `OperationsLost` for earlier acks, and then does nothing."""
         if context.buffer.failures:
             context.buffer.raise_failures()
         return self.submit_ack(context, False)  # noqa: FBT003
 
-    def submit_ack(self, context: TupleContext, dropped: bool) -> "Remaining[list[OperationState]]":  # noqa: FBT001
+    def submit_ack(self, context: TupleContext, dropped: bool) -> "Remaining":  # noqa: FBT001
         """Do all of an ack that needs no effect, and return the flow of what is left, nearly always None.
 
         The tuple is closed only when nothing can go wrong any more before its acks are in flight. Acks that linger fold
         unless the topology dedupes, which goes by the edge.
         """
-        info, buffer, batch = context.session.cached_info, context.buffer, None
-        if _get_open_batches():
-            batch = open_batch(context.submitter)
-        records = buffer.folded.records
-        is_full = len(records) + buffer.frozen_operations >= buffer.buffer_size and batch is None
-        if info is None or is_full or not buffer.is_lingering:
+        info, buffer = context.session.cached_info, context.buffer
+        batch = open_batch(context.submitter) if _get_open_batches() else None
+        is_full = len(buffer.folded.records) + buffer.frozen_operations >= buffer.buffer_size
+        if info is None or not buffer.is_lingering or (is_full and batch is None):
             return context.submitter.ack_otherwise(self, context, batch, dropped=dropped)
-        if batch is not None:
-            acks, fold = self.take_acks(), not info.dedupes
-            batch.operations.add_acks(acks, self.component, fold=fold, is_traced=info.is_traced, dropped=dropped)
-            return None
         if self._end:
             raise self._closed_error("acked")
         self._end = "acked"
-        return context.submitter.attend() if self._buffer(buffer, info, dropped) and self._root else None
-
-    def _buffer(self, buffer: OpenBuffer, info: "TopologyInfo", dropped: bool) -> bool:  # noqa: FBT001
-        """Add its acks, and say whether they have to be flushed: no flusher runs, or they have filled a batch."""
+        if batch is not None:
+            self._add_to(batch.operations, info, dropped=dropped)
+            return None
         root, edges = self._root, self._edges
         with buffer.lock:
             folded = buffer.folded
-            records = folded.records
-            before = len(records)
-            may_be_traced = info.trace > 0 or not root & MARK_MASK
-            if may_be_traced or dropped or info.dedupes or self._more:
-                acks, fold = (self._ids(), edges), not info.dedupes
-                folded.add_acks(acks, self.component, fold=fold, is_traced=info.is_traced, dropped=dropped)
+            before = len(folded.records)
+            if dropped or self._more or info.dedupes or info.trace > 0 or not root & MARK_MASK:
+                self._add_to(folded, info, dropped=dropped)
             elif edges is None:
                 folded.fold_ack(root, self._edge, self._edge, -1, self.component)
             else:
-                own = edges[0]
-                folded.fold_ack(root, self._edge, own.ack_val, own.outstanding, self.component)
-            return not buffer.is_flushing or len(records) // buffer.batch_size > before // buffer.batch_size
+                folded.fold_ack(root, self._edge, edges[0].ack_val, edges[0].outstanding, self.component)
+            added, in_last_batch = len(folded.records) - before, before % buffer.batch_size
+            must_flush = not buffer.is_flushing or in_last_batch + added >= buffer.batch_size
+        return context.submitter.attend() if must_flush and root else None
+
+    def _add_to(self, operations: FoldedOperations, info: "Info", *, dropped: bool) -> None:
+        """Add its acks where they may be several, of a traced root, or not to be folded."""
+        acks, fold = (self._ids(), self._edges), not info.dedupes
+        operations.add_acks(acks, self.component, fold=fold, is_traced=info.is_traced, dropped=dropped)
 
     def take_acks(self) -> "Acks":
         """Close the tuple, and return what it acks.
@@ -733,8 +800,10 @@ class ReceivedTuple:
         return (self._root, self._edge, *self._more) if self._root else ()
 
     def _make_edges(self, name: str) -> list[EdgeSet]:
-        ids, numbered = self._ids(), self.repeatable
-        return [EdgeSet(ids[at], ids[at + 1], name, numbered=numbered) for at in range(0, len(ids), 2)]
+        if self._root and not self._more:
+            return [EdgeSet(self._root, self._edge, name, self.repeatable)]
+        ids = self._ids()
+        return [EdgeSet(ids[at], ids[at + 1], name, self.repeatable) for at in range(0, len(ids), 2)]
 
     def _closed_error(self, use: str) -> TupleClosed:
         return TupleClosed(f"{self} was {self._end} and cannot be {use} any more")
@@ -743,7 +812,7 @@ class ReceivedTuple:
         """The number of a child is its place in the order of one thread or task; beside it there is no order."""
         if self._keys_needed:
             raise UsageError(f"{self} has a child without a key; {self._keys_needed}")
-        if self._made_by is not None and self._made_by != _execution():
+        if self.repeatable and self._made_by != _execution():
             raise UsageError(
                 f"{self} is repeatable, and a child is made in another thread or task than it was received in: "
                 "give this child a key"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from acker_client._core.batch import Batch
     from acker_client._core.effects import Flow, Remaining, Spawn
-    from acker_client._core.hot_path import ReceivedTuple, TupleContext
+    from acker_client._core.hot_path import OpenBatch, ReceivedTuple, TupleContext
     from acker_client._core.retry import RetrySession
     from acker_client._core.tuple_base import BaseTuple
 
@@ -135,7 +135,7 @@ class Submitter:
         return is_marked if info is None else info.is_traced
 
     def ack_otherwise(
-        self, tup: "ReceivedTuple", context: "TupleContext", batch: "Batch | None", *, dropped: bool
+        self, tup: "ReceivedTuple", context: "TupleContext", batch: "OpenBatch | None", *, dropped: bool
     ) -> "Remaining[list[OperationState]]":
         """Ack a tuple where acks do not linger, or the topology was not read, or the buffer is full."""
         if tup.tracked and self.flusher.buffer.is_lingering:
