@@ -514,7 +514,7 @@ def pack(records: "list[FoldedAck | Operation]") -> bytes:
     numbers, append = writer.numbers, writer.records.append
     last, number = None, 0
     for each in records:
-        if each.__class__ is not FoldedAck:
+        if not isinstance(each, FoldedAck):
             writer.add(each)
             continue
         component, outstanding, edge = each.component, each.outstanding, each.edge_id

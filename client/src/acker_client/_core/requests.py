@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -13,8 +13,6 @@ from acker_protocol.operations import Operation, OperationState
 from acker_protocol.wire.operations import encode_batch, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, MAX_BYTES, NotPackable, encode_packed, fits
 
-from acker_client._core.hot_path import BufferedOperations
-
 MAX_OPS = 10_000
 
 PAGE = 1_000
@@ -22,6 +20,15 @@ PAGE = 1_000
 
 WEBHOOK_TIMEOUT_S = 30.0
 """How long the acker waits for a webhook's answer."""
+
+
+@runtime_checkable
+class Packable(Protocol):
+    """Operations that pack themselves, as `BufferedOperations` do."""
+
+    def packed(self) -> bytes:
+        """Write them as a packed batch."""
+
 
 _write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -183,7 +190,7 @@ def _batches(topology: str, operations: Sequence[Operation]) -> list[Request]:
     """
     path = routes.operation(topology, "batch")
     try:
-        body = operations.packed() if isinstance(operations, BufferedOperations) else encode_packed(operations)
+        body = operations.packed() if isinstance(operations, Packable) else encode_packed(operations)
     except NotPackable:
         body = encode_batch(operations)
         if len(body) <= MAX_BYTES:
