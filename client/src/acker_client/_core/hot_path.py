@@ -619,7 +619,8 @@ class TupleContext:
             return self.make_tuple(
                 headers, context=self, ids=ids, component=component, on_error=on_error, repeatable=repeatable
             )
-        made = self.tuple_class.__new__(self.tuple_class)
+        tuple_class = self.tuple_class
+        made = tuple_class.__new__(tuple_class)
         made.begin(self, ids, component, on_error, repeatable)
         return made
 
