@@ -187,6 +187,15 @@ def _go() -> list[str]:
     return [str(driver), "-driver"]
 
 
+def _java() -> list[str]:
+    folder = ROOT / "client/java"
+    classpath = folder / "target/driver.classpath"
+    build = ("test-compile", "dependency:build-classpath", f"-Dmdep.outputFile={classpath}")
+    _run("mvn", "--quiet", "--batch-mode", *build, cwd=folder)
+    jars = classpath.read_text().strip()
+    return ["java", "-cp", f"{folder}/target/test-classes:{folder}/target/classes:{jars}", "example.acker.Driver"]
+
+
 def _run(*command: str, cwd: Path) -> None:
     ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{' '.join(command)}:\n{ran.stdout}\n{ran.stderr}"
@@ -198,6 +207,7 @@ LANGUAGES = {
         Language(name="python", build=_python),
         Language(name="typescript", needs=("make", "node", "npm"), build=_typescript),
         Language(name="go", needs=("go",), build=_go),
+        Language(name="java", needs=("java", "mvn"), build=_java),
     )
 }
 """Add a language here: docs/clients.md says what its driver has to do."""

@@ -1,0 +1,4 @@
+package example.acker;
+
+/** A placeholder until the filter stands. */
+final class BoltFilter {}
