@@ -10,11 +10,17 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.function.BiConsumer;
 
-/** The client of the acker at one address, for one topology. Close it before the program ends: acks wait. */
+/**
+ * The client of the acker at one address, for one topology. Close it before the program ends: acks
+ * wait.
+ */
 public final class Acker implements AutoCloseable {
   private static final String DEFAULT_URL = "http://127.0.0.1:8700";
 
-  /** Tells this process from one in another container with its host name and process id: each reads its own. */
+  /**
+   * Tells this process from one in another container with its host name and process id: each reads
+   * its own.
+   */
   private static final String PROCESS =
       String.format("-%d-%08x", ProcessHandle.current().pid(), Ids.drawInt());
 
@@ -27,7 +33,9 @@ public final class Acker implements AutoCloseable {
     submitter = new Submitter(session);
   }
 
-  /** Returns a client of the acker at an address, such as http://127.0.0.1:8700; it sends nothing. */
+  /**
+   * Returns a client of the acker at an address, such as http://127.0.0.1:8700; it sends nothing.
+   */
   public static Acker at(String url) {
     return builder(url).build();
   }
@@ -37,9 +45,13 @@ public final class Acker implements AutoCloseable {
     return new Builder(url);
   }
 
-  /** Returns a builder with ACKER_URL (http://127.0.0.1:8700 without it), ACKER_TOPOLOGY and ACKER_API_KEY. */
+  /**
+   * Returns a builder with ACKER_URL (http://127.0.0.1:8700 without it), ACKER_TOPOLOGY and
+   * ACKER_API_KEY.
+   */
   public static Builder fromEnv() {
-    Builder builder = new Builder(Objects.requireNonNullElse(environment("ACKER_URL"), DEFAULT_URL));
+    Builder builder =
+        new Builder(Objects.requireNonNullElse(environment("ACKER_URL"), DEFAULT_URL));
     if (environment("ACKER_TOPOLOGY") != null) {
       builder.topology(environment("ACKER_TOPOLOGY"));
     }
@@ -85,8 +97,8 @@ public final class Acker implements AutoCloseable {
     }
 
     /**
-     * Sets how long acks wait, or until the batch is full, to be sent together; zero: each by itself, and ack returns
-     * when it was answered. 5 ms without it.
+     * Sets how long acks wait, or until the batch is full, to be sent together; zero: each by
+     * itself, and ack returns when it was answered. 5 ms without it.
      */
     public Builder linger(Duration value) {
       linger = value;
@@ -112,15 +124,18 @@ public final class Acker implements AutoCloseable {
     }
 
     /**
-     * Sets for how long a request that fails is sent again, at most half the time for which the acker remembers keys; 60
-     * s without it.
+     * Sets for how long a request that fails is sent again, at most half the time for which the
+     * acker remembers keys; 60 s without it.
      */
     public Builder retryTimeout(Duration timeout) {
       retryTimeout = timeout;
       return this;
     }
 
-    /** Sets for how long a refused init is sent again, and an emit waits for a free place; 30 s without it. */
+    /**
+     * Sets for how long a refused init is sent again, and an emit waits for a free place; 30 s
+     * without it.
+     */
     public Builder emitTimeout(Duration timeout) {
       emitTimeout = timeout;
       return this;
@@ -133,15 +148,18 @@ public final class Acker implements AutoCloseable {
     }
 
     /**
-     * Sets for how long a request is sent again while no server listens and none ever answered; null: as any other. 5 s
-     * without it.
+     * Sets for how long a request is sent again while no server listens and none ever answered;
+     * null: as any other. 5 s without it.
      */
     public Builder startupTimeout(Duration timeout) {
       startupTimeout = timeout;
       return this;
     }
 
-    /** Sets what is called with a tuple that {@link DropTuple} ended, and its reason; a warning without it. */
+    /**
+     * Sets what is called with a tuple that {@link DropTuple} ended, and its reason; a warning
+     * without it.
+     */
     public Builder onDrop(BiConsumer<Tuple, String> call) {
       onDrop = call;
       return this;
@@ -189,7 +207,10 @@ public final class Acker implements AutoCloseable {
     return session.topology();
   }
 
-  /** Returns a spout task of this process alone; the acker removes it some time after the process has ended. */
+  /**
+   * Returns a spout task of this process alone; the acker removes it some time after the process
+   * has ended.
+   */
   public Spout spout(String name) {
     Checks.name("the spout's name", name);
     String readable = (name + "-" + hostName()).replaceAll("[^A-Za-z0-9._-]", "-");
@@ -197,13 +218,17 @@ public final class Acker implements AutoCloseable {
     return spout(readable.substring(0, most) + PROCESS, true);
   }
 
-  /** Returns the spout task of exactly this name, which many processes may use while one of them reads. */
+  /**
+   * Returns the spout task of exactly this name, which many processes may use while one of them
+   * reads.
+   */
   public Spout sharedSpout(String name) {
     return spout(Checks.name("the spout's name", name), false);
   }
 
   private synchronized Spout spout(String name, boolean own) {
-    return new Spout(tasks.computeIfAbsent(name, each -> new SpoutTask(session, each, own)), submitter);
+    return new Spout(
+        tasks.computeIfAbsent(name, each -> new SpoutTask(session, each, own)), submitter);
   }
 
   private static String hostName() {
@@ -215,10 +240,11 @@ public final class Acker implements AutoCloseable {
   }
 
   /**
-   * Returns the tuple of a received message, which has to be acked or failed; without the header it is not tracked, and
-   * its acks do nothing.
+   * Returns the tuple of a received message, which has to be acked or failed; without the header it
+   * is not tracked, and its acks do nothing.
    *
-   * @throws AckerException.InvalidHeader for a header that cannot be read, or is of another topology: refuse the message
+   * @throws AckerException.InvalidHeader for a header that cannot be read, or is of another
+   *     topology: refuse the message
    */
   public Tuple receive(Carrier headers, ReceiveOptions options) {
     List<Anchor> anchors = Anchors.read(headers, topology());
@@ -233,23 +259,28 @@ public final class Acker implements AutoCloseable {
     return receive(headers, ReceiveOptions.of(component));
   }
 
-  /** Returns the tuple of a received message, whose headers are a map of texts, bytes or lists of these. */
+  /**
+   * Returns the tuple of a received message, whose headers are a map of texts, bytes or lists of
+   * these.
+   */
   public Tuple receive(Map<String, ?> headers, String component) {
     return receive(Carrier.reading(headers), component);
   }
 
   /**
-   * Runs a bolt's function with the tuple of a received message, which is current meanwhile, and acks it when the
-   * function has returned.
+   * Runs a bolt's function with the tuple of a received message, which is current meanwhile, and
+   * acks it when the function has returned.
    *
-   * <p>If the function throws, the tuple is failed with the words of the exception, or left open as the options say, and
-   * the exception leaves process; {@link FailTuple} and {@link DropTuple} end the tuple, and process returns. If the
-   * thread was interrupted meanwhile, an exception sends nothing: the message comes again.
+   * <p>If the function throws, the tuple is failed with the words of the exception, or left open as
+   * the options say, and the exception leaves process; {@link FailTuple} and {@link DropTuple} end
+   * the tuple, and process returns. If the thread was interrupted meanwhile, an exception sends
+   * nothing: the message comes again.
    *
-   * @throws AckerException.InvalidHeader for a header that cannot be read, or is of another topology: refuse the message
+   * @throws AckerException.InvalidHeader for a header that cannot be read, or is of another
+   *     topology: refuse the message
    */
-  public <E extends Exception> void process(Carrier headers, ReceiveOptions options, Work<? super Tuple, E> run)
-      throws E {
+  public <E extends Exception> void process(
+      Carrier headers, ReceiveOptions options, Work<? super Tuple, E> run) throws E {
     if (Thread.currentThread().isInterrupted()) {
       throw Interrupts.canceled("a tuple was to be received", false);
     }
@@ -257,12 +288,15 @@ public final class Acker implements AutoCloseable {
   }
 
   /** Runs the function of the bolt of this name. */
-  public <E extends Exception> void process(Carrier headers, String component, Work<? super Tuple, E> run)
-      throws E {
+  public <E extends Exception> void process(
+      Carrier headers, String component, Work<? super Tuple, E> run) throws E {
     process(headers, ReceiveOptions.of(component), run);
   }
 
-  /** Runs the function of the bolt of this name; the headers are a map of texts, bytes or lists of these. */
+  /**
+   * Runs the function of the bolt of this name; the headers are a map of texts, bytes or lists of
+   * these.
+   */
   public <E extends Exception> void process(
       Map<String, ?> headers, String component, Work<? super Tuple, E> run) throws E {
     process(Carrier.reading(headers), component, run);
@@ -271,7 +305,8 @@ public final class Acker implements AutoCloseable {
   /**
    * Anchors one child to all these tuples, an edge in each tree; the key may be null.
    *
-   * @throws AckerException.DuplicateKey or TooManyAnchors or TupleClosed; then no tuple has a new child
+   * @throws AckerException.DuplicateKey or TooManyAnchors or TupleClosed; then no tuple has a new
+   *     child
    */
   public Anchors anchor(List<Tuple> tuples, String key) {
     if (tuples.isEmpty()) {
@@ -287,7 +322,8 @@ public final class Acker implements AutoCloseable {
   /** Returns what this client has counted. */
   public Stats stats() {
     Flusher.Counts counts = submitter.flusher.counts();
-    return new Stats(counts.inFlight(), counts.lost(), submitter.dropped.get(), submitter.untracked.get());
+    return new Stats(
+        counts.inFlight(), counts.lost(), submitter.dropped.get(), submitter.untracked.get());
   }
 
   /**
@@ -300,8 +336,9 @@ public final class Acker implements AutoCloseable {
   }
 
   /**
-   * Flushes, and refuses further requests. An ack that waits for space then throws {@link AckerException.ClientClosed},
-   * and its tuple is unchanged. If the thread is interrupted first, what was not answered is given up.
+   * Flushes, and refuses further requests. An ack that waits for space then throws {@link
+   * AckerException.ClientClosed}, and its tuple is unchanged. If the thread is interrupted first,
+   * what was not answered is given up.
    *
    * @throws AckerException.OperationsLost for what could not be delivered
    */

@@ -3,8 +3,8 @@ package example.acker;
 import java.util.Map;
 
 /**
- * Every error of this package, those of the acker included. Catch one of its kinds, which are a tree, or compare {@link
- * #code}, which is stable.
+ * Every error of this package, those of the acker included. Catch one of its kinds, which are a
+ * tree, or compare {@link #code}, which is stable.
  *
  * <pre>
  * Usage                usage_error          the program asks for what cannot be; nothing is sent for it

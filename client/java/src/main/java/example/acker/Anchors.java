@@ -40,19 +40,27 @@ public final class Anchors {
     return anchors;
   }
 
-  /** Returns the value of the header Acker-Anchors; nothing without anchors: then send no header. */
+  /**
+   * Returns the value of the header Acker-Anchors; nothing without anchors: then send no header.
+   */
   public Optional<String> header() {
     return anchors.isEmpty()
         ? Optional.empty()
         : Optional.of(VERSION + " " + topology + " " + listed(anchors));
   }
 
-  /** Returns the header as a map of one entry, or an empty one without anchors: send it along with the message. */
+  /**
+   * Returns the header as a map of one entry, or an empty one without anchors: send it along with
+   * the message.
+   */
   public Map<String, String> headers() {
     return header().map(value -> Map.of(HEADER, value)).orElse(Map.of());
   }
 
-  /** Sets the header on a message, in the place of the anchors that it may have; without anchors it removes them. */
+  /**
+   * Sets the header on a message, in the place of the anchors that it may have; without anchors it
+   * removes them.
+   */
   public void setOn(Carrier headers) {
     headers.delete(HEADER);
     header().ifPresent(value -> headers.set(HEADER, value));
@@ -92,7 +100,12 @@ public final class Anchors {
     }
     if (!found.get().topology.equals(topology)) {
       throw new AckerException.InvalidHeader(
-          HEADER + " is of topology \"" + found.get().topology + "\", this client works for \"" + topology + "\"");
+          HEADER
+              + " is of topology \""
+              + found.get().topology
+              + "\", this client works for \""
+              + topology
+              + "\"");
     }
     return found.get().anchors;
   }
@@ -141,7 +154,8 @@ public final class Anchors {
       long root = Ids.parse(listed, at);
       long edge = Ids.parse(listed, at + Ids.DIGITS + 1);
       boolean isSeparated =
-          listed.charAt(at + Ids.DIGITS) == '-' && (end == listed.length() || listed.charAt(end) == ',');
+          listed.charAt(at + Ids.DIGITS) == '-'
+              && (end == listed.length() || listed.charAt(end) == ',');
       if (root == 0 || edge == 0 || !isSeparated) {
         throw unreadable(value, FORM);
       }

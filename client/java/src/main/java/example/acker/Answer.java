@@ -38,7 +38,10 @@ record Answer(int status, byte[] body, String retryAfter, Exception missing, Str
     static final Failure UNKNOWN = new Failure(null, false, Duration.ZERO, null);
   }
 
-  /** Finds the failure; null for an answer. That an operation was not admitted, and so not applied, is an answer. */
+  /**
+   * Finds the failure; null for an answer. That an operation was not admitted, and so not applied,
+   * is an answer.
+   */
   Failure failureOf(Request asked) {
     if (missing != null) {
       return new Failure(missing, true, Duration.ZERO, refusedBy);
@@ -50,7 +53,8 @@ record Answer(int status, byte[] body, String retryAfter, Exception missing, Str
     boolean passes = status == 408 || status == 429 || status >= 500;
     if (found == null) {
       AckerException unknown =
-          new AckerException.InvalidResponse(asked + " was answered " + status + " without a problem");
+          new AckerException.InvalidResponse(
+              asked + " was answered " + status + " without a problem");
       return new Failure(unknown, passes, askedWait(), null);
     }
     return new Failure(found, passes && found.retryable(), askedWait(), null);
@@ -60,7 +64,10 @@ record Answer(int status, byte[] body, String retryAfter, Exception missing, Str
     return asked.operations().size() == 1 && found != null && States.isNotAdmitted(found.code());
   }
 
-  /** Returns for how long the acker asks to wait; none without a number (an acker never gives a date). */
+  /**
+   * Returns for how long the acker asks to wait; none without a number (an acker never gives a
+   * date).
+   */
   Duration askedWait() {
     return retryAfter != null && SECONDS.matcher(retryAfter).matches()
         ? Duration.ofSeconds(Long.parseLong(retryAfter))

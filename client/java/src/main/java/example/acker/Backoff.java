@@ -4,7 +4,10 @@ import java.time.Duration;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.DoubleSupplier;
 
-/** The pauses before each further attempt: from 50 ms, doubling up to 5 s, the upper half of each random. */
+/**
+ * The pauses before each further attempt: from 50 ms, doubling up to 5 s, the upper half of each
+ * random.
+ */
 final class Backoff {
   private static final long FIRST_NS = Duration.ofMillis(50).toNanos();
   private static final long MOST_NS = Duration.ofSeconds(5).toNanos();

@@ -6,8 +6,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Makes a handler of the JDK's HTTP server a bolt: a request with anchors is a tuple, current in the handler's thread, and
- * the answer ends it. For servlets there is {@link BoltFilter}.
+ * Makes a handler of the JDK's HTTP server a bolt: a request with anchors is a tuple, current in
+ * the handler's thread, and the answer ends it. For servlets there is {@link BoltFilter}.
  *
  * <pre>
  * the handler                                                      the tuple
@@ -16,14 +16,16 @@ import java.nio.charset.StandardCharsets;
  * answers 5xx, throws, breaks off its answer                       failed, or left open with OnError.LEAVE_OPEN
  * </pre>
  *
- * <p>A handler breaks off its answer where it returns without one, or before all of the announced length was written; one
- * of unknown length is whole when its body or the exchange was closed. A header that cannot be read is answered 400, one
- * without the proof that {@link ReceiveOptions#withProof} asks for 403. What the handler throws is logged and answered
- * 500; so is a request that comes when acks were lost, and it is not carried out. The answer ends after its tuple was
- * ended. Within another Bolt it asks for proof only: that one ends the tuple.
+ * <p>A handler breaks off its answer where it returns without one, or before all of the announced
+ * length was written; one of unknown length is whole when its body or the exchange was closed. A
+ * header that cannot be read is answered 400, one without the proof that {@link
+ * ReceiveOptions#withProof} asks for 403. What the handler throws is logged and answered 500; so is
+ * a request that comes when acks were lost, and it is not carried out. The answer ends after its
+ * tuple was ended. Within another Bolt it asks for proof only: that one ends the tuple.
  */
 public final class Bolt implements HttpHandler {
-  private static final byte[] INTERNAL_ERROR = "Internal Server Error".getBytes(StandardCharsets.UTF_8);
+  private static final byte[] INTERNAL_ERROR =
+      "Internal Server Error".getBytes(StandardCharsets.UTF_8);
 
   private final Acker acker;
   private final HttpHandler handler;
@@ -104,7 +106,12 @@ public final class Bolt implements HttpHandler {
   }
 
   private void log(String what, Throwable error) {
-    acker.submitter().session.settings.logger().log(System.Logger.Level.WARNING, "acker: " + what, error);
+    acker
+        .submitter()
+        .session
+        .settings
+        .logger()
+        .log(System.Logger.Level.WARNING, "acker: " + what, error);
   }
 
   private static void answer(HttpExchange exchange, int status, byte[] words) throws IOException {

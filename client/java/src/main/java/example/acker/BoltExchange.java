@@ -12,7 +12,8 @@ import java.net.InetSocketAddress;
 import java.net.URI;
 
 /**
- * An exchange whose answer ends only when its tuple was ended: what the handler writes is passed on, but for the end.
+ * An exchange whose answer ends only when its tuple was ended: what the handler writes is passed
+ * on, but for the end.
  *
  * <p>An announced length is -1 for no body, and 0 for one of unknown length, as the JDK has it.
  */
@@ -61,7 +62,10 @@ final class BoltExchange extends HttpExchange {
     buffered.writeBytes(words);
   }
 
-  /** Ends the answer; one that is not whole breaks off: the server closes the connection after an exception. */
+  /**
+   * Ends the answer; one that is not whole breaks off: the server closes the connection after an
+   * exception.
+   */
   void finish() throws IOException {
     if (!isWhole()) {
       throw new IOException("the answer broke off");
@@ -80,7 +84,10 @@ final class BoltExchange extends HttpExchange {
     }
   }
 
-  /** Passes on what was written, but for the last byte of a body of a known length, which would end it. */
+  /**
+   * Passes on what was written, but for the last byte of a body of a known length, which would end
+   * it.
+   */
   private void passOn() throws IOException {
     try {
       begin();
@@ -109,7 +116,8 @@ final class BoltExchange extends HttpExchange {
       }
       boolean isTooLong = announced == -1 || announced > 0 && written + length > announced;
       if (isEnded || isTooLong) {
-        throw new IOException("the body is longer than " + Math.max(0, announced) + " bytes, or has ended");
+        throw new IOException(
+            "the body is longer than " + Math.max(0, announced) + " bytes, or has ended");
       }
       written += length;
       if (!hasBody()) {
@@ -215,7 +223,8 @@ final class BoltExchange extends HttpExchange {
 
   @Override
   public void setStreams(InputStream in, OutputStream out) {
-    throw new UnsupportedOperationException("filters that replace streams stand before a Bolt, not behind it");
+    throw new UnsupportedOperationException(
+        "filters that replace streams stand before a Bolt, not behind it");
   }
 
   @Override

@@ -19,8 +19,8 @@ public interface Carrier {
   void delete(String name);
 
   /**
-   * Returns headers that are a map of one value each, or, to read alone, of lists, as those of HTTP. Bytes are text in
-   * UTF-8.
+   * Returns headers that are a map of one value each, or, to read alone, of lists, as those of
+   * HTTP. Bytes are text in UTF-8.
    */
   static Carrier of(Map<String, String> headers) {
     return new MapCarrier<>(headers, value -> value);
@@ -32,19 +32,25 @@ public interface Carrier {
   }
 
   /**
-   * Returns headers of AMQP 0-9-1, as those of {@code BasicProperties.getHeaders()}; null, as a message without headers
-   * has, can be read.
+   * Returns headers of AMQP 0-9-1, as those of {@code BasicProperties.getHeaders()}; null, as a
+   * message without headers has, can be read.
    */
   static Carrier amqp(Map<String, Object> headers) {
     return new MapCarrier<>(headers == null ? Map.of() : headers, value -> value);
   }
 
-  /** Returns headers of a Kafka record as a list of pairs. Those of kafka-clients: {@link KafkaHeaders}. */
+  /**
+   * Returns headers of a Kafka record as a list of pairs. Those of kafka-clients: {@link
+   * KafkaHeaders}.
+   */
   static Carrier kafka(List<Map.Entry<String, byte[]>> headers) {
     return new PairCarrier(headers);
   }
 
-  /** Returns any map of headers, to read: its values are texts, bytes in UTF-8, lists of these, or others. */
+  /**
+   * Returns any map of headers, to read: its values are texts, bytes in UTF-8, lists of these, or
+   * others.
+   */
   static Carrier reading(Map<String, ?> headers) {
     return new MapCarrier<>(headers, MapCarrier::refuse);
   }
@@ -74,7 +80,8 @@ public interface Carrier {
     }
 
     private static <V> V refuse(String value) {
-      throw new AckerException.Usage("these headers are to be read; make others to write with Carrier.of");
+      throw new AckerException.Usage(
+          "these headers are to be read; make others to write with Carrier.of");
     }
   }
 
@@ -97,6 +104,8 @@ public interface Carrier {
   }
 
   private static String text(Object value) {
-    return value instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : String.valueOf(value);
+    return value instanceof byte[] bytes
+        ? new String(bytes, StandardCharsets.UTF_8)
+        : String.valueOf(value);
   }
 }

@@ -47,13 +47,17 @@ final class Checks {
     int bytes = text.getBytes(StandardCharsets.UTF_8).length;
     if (bytes > MAX_MESSAGE_ID_BYTES) {
       throw new AckerException.Usage(
-          "the message id must be at most " + MAX_MESSAGE_ID_BYTES + " bytes of UTF-8, not " + bytes);
+          "the message id must be at most "
+              + MAX_MESSAGE_ID_BYTES
+              + " bytes of UTF-8, not "
+              + bytes);
     }
   }
 
   static void traceparent(String text) {
     if (!TRACEPARENT.matcher(text).matches()) {
-      throw new AckerException.Usage("the traceparent must be that of W3C, of version 00, not " + shown(text));
+      throw new AckerException.Usage(
+          "the traceparent must be that of W3C, of version 00, not " + shown(text));
     }
   }
 

@@ -46,14 +46,20 @@ public record Completion(
     OptionalInt outstanding) {
 
   /**
-   * Returns a function for {@link Spout#listen} and {@link WebhookHandler} that calls one of these with the message id:
-   * Storm's ack(msgId) and fail(msgId). A root without a message id is ignored.
+   * Returns a function for {@link Spout#listen} and {@link WebhookHandler} that calls one of these
+   * with the message id: Storm's ack(msgId) and fail(msgId). A root without a message id is
+   * ignored.
    */
   public static <E extends Exception> Work<Completion, E> byOutcome(
-      Work<String, ? extends E> onAck, Work<String, ? extends E> onFail) {
+      Work<? super String, ? extends E> onAck, Work<? super String, ? extends E> onFail) {
     return completion -> {
-      if (completion.messageId.isPresent()) {
-        (completion.outcome == Outcome.ACKED ? onAck : onFail).run(completion.messageId.get());
+      if (completion.messageId.isEmpty()) {
+        return;
+      }
+      if (completion.outcome == Outcome.ACKED) {
+        onAck.run(completion.messageId.get());
+      } else {
+        onFail.run(completion.messageId.get());
       }
     };
   }
@@ -100,7 +106,11 @@ public record Completion(
         text(document, "message_id"),
         text(document, "reason"),
         text(document, "component"),
-        Duration.ofNanos((long) (needed(number(document, "complete_latency_ms"), "complete_latency_ms").doubleValue() * 1e6)),
+        Duration.ofNanos(
+            (long)
+                (needed(number(document, "complete_latency_ms"), "complete_latency_ms")
+                        .doubleValue()
+                    * 1e6)),
         Instant.ofEpochMilli(needed(number(document, "at_ms"), "at_ms").longValue()),
         text(document, "traceparent"),
         failures.isPresent() ? EndOn.ALL_ENDED : EndOn.FIRST_FAIL,
@@ -108,7 +118,9 @@ public record Completion(
         number(document, "dropped").map(Number::intValue).orElse(0),
         text(document, "last_component"),
         number(document, "last_ack_at_ms").map(at -> Instant.ofEpochMilli(at.longValue())),
-        number(document, "outstanding").map(each -> OptionalInt.of(each.intValue())).orElse(OptionalInt.empty()));
+        number(document, "outstanding")
+            .map(each -> OptionalInt.of(each.intValue()))
+            .orElse(OptionalInt.empty()));
   }
 
   private static <T> T needed(Optional<T> found, String name) throws IOException {
@@ -123,7 +135,8 @@ public record Completion(
     return member(document, name, Number.class);
   }
 
-  private static <T> Optional<T> member(Map<?, ?> document, String name, Class<T> form) throws IOException {
+  private static <T> Optional<T> member(Map<?, ?> document, String name, Class<T> form)
+      throws IOException {
     Object value = document.get(name);
     if (value != null && !form.isInstance(value)) {
       throw new IOException(name + " must not be " + value);

@@ -6,9 +6,15 @@ import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.Set;
 
-/** One reader of a mailbox: while it is open it reads a page, lets all of it be handled, and releases it. */
+/**
+ * One reader of a mailbox: while it is open it reads a page, lets all of it be handled, and
+ * releases it.
+ */
 final class Completions implements Iterator<Completion> {
-  /** Lies between two polls when the first came back empty at once, as from an acker that shuts down. */
+  /**
+   * Lies between two polls when the first came back empty at once, as from an acker that shuts
+   * down.
+   */
   private static final long MIN_POLL_INTERVAL_NS = Duration.ofMillis(100).toNanos();
 
   private static final Set<String> LOST = Set.of("unknown_spout", "unknown_topology");
@@ -28,7 +34,10 @@ final class Completions implements Iterator<Completion> {
     this.options = options;
   }
 
-  /** Returns whether there is a next one, for which it waits; first it releases those that were handled. */
+  /**
+   * Returns whether there is a next one, for which it waits; first it releases those that were
+   * handled.
+   */
   @Override
   public boolean hasNext() {
     while (!left.hasNext() && !isOver) {
@@ -76,7 +85,8 @@ final class Completions implements Iterator<Completion> {
     try {
       return Completion.Page.read(
           session.send(
-              Request.readCompletions(session.topology(), task.name, last.cursor(), options.pageSize(), wait)));
+              Request.readCompletions(
+                  session.topology(), task.name, last.cursor(), options.pageSize(), wait)));
     } catch (AckerException.Canceled e) {
       return empty;
     } catch (AckerException.Service e) {
@@ -88,7 +98,10 @@ final class Completions implements Iterator<Completion> {
     }
   }
 
-  /** Releases the page, now that each of its completions was handled; also if the thread was interrupted meanwhile. */
+  /**
+   * Releases the page, now that each of its completions was handled; also if the thread was
+   * interrupted meanwhile.
+   */
   private void release() {
     if (last.completions().isEmpty() || last.cursor() == null) {
       return;

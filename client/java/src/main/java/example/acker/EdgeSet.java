@@ -10,8 +10,9 @@ import java.util.Set;
 /**
  * An anchor and its children so far: as an operation reports them.
  *
- * <p>Its ack val is its own edge id XOR those of all children, outstanding the children less the edge itself; the
- * spout's edge, which is zero, stands for no edge. If numbered, children without a key get their number as key.
+ * <p>Its ack val is its own edge id XOR those of all children, outstanding the children less the
+ * edge itself; the spout's edge, which is zero, stands for no edge. If numbered, children without a
+ * key get their number as key.
  */
 final class EdgeSet {
   private static final long[] NONE = {};
@@ -66,7 +67,10 @@ final class EdgeSet {
     return new Key(numbered ? "#" + (unkeyed + ahead) : null, false);
   }
 
-  /** Chooses a child's edge id: derived from its key, so that a re-run gives the same; random without one. */
+  /**
+   * Chooses a child's edge id: derived from its key, so that a re-run gives the same; random
+   * without one.
+   */
   private long edgeOf(Key key) {
     return key.text == null ? Ids.draw() : Ids.derive(of.root(), of.edge(), component, key.text);
   }
@@ -90,8 +94,8 @@ final class EdgeSet {
   }
 
   /**
-   * Anchors one child to all these parents. The same parent twice gives two edges. After a DuplicateKey or
-   * TooManyAnchors no parent has a new child.
+   * Anchors one child to all these parents. The same parent twice gives two edges. After a
+   * DuplicateKey or TooManyAnchors no parent has a new child.
    */
   static List<Anchor> addChild(List<EdgeSet> parents, String key) {
     List<Anchor> anchors = new ArrayList<>(parents.size());
@@ -119,18 +123,25 @@ final class EdgeSet {
     return count;
   }
 
-  /** A derived id depends on nothing but parent, component and key; twice the same would cancel in the XOR. */
+  /**
+   * A derived id depends on nothing but parent, component and key; twice the same would cancel in
+   * the XOR.
+   */
   private void refuseDuplicate(Key key, int ahead) {
     if (key.text == null) {
       return;
     }
     if (keys.contains(key.text)) {
       throw new AckerException.DuplicateKey(
-          "a child with the key " + Checks.shown(key.text) + " exists already; each needs a key of its own");
+          "a child with the key "
+              + Checks.shown(key.text)
+              + " exists already; each needs a key of its own");
     }
     if (ahead > 0 && key.given) {
       throw new AckerException.DuplicateKey(
-          "a child with the key " + Checks.shown(key.text) + " is anchored to one tuple twice; leave it out");
+          "a child with the key "
+              + Checks.shown(key.text)
+              + " is anchored to one tuple twice; leave it out");
     }
   }
 

@@ -12,7 +12,11 @@ import java.time.Duration;
  * @param endOn what ends the root: its first fail, or that all of its edges have ended
  */
 public record EmitOptions(
-    Duration messageTimeout, Duration progressTimeout, boolean trace, String traceparent, EndOn endOn) {
+    Duration messageTimeout,
+    Duration progressTimeout,
+    boolean trace,
+    String traceparent,
+    EndOn endOn) {
   private static final EmitOptions DEFAULTS = new EmitOptions(null, null, false, null, null);
 
   /** Checks the options; throws {@link AckerException.Usage} for what the acker does not take. */

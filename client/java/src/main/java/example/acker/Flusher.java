@@ -5,15 +5,15 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * The buffered acks of one client, and the one thread that sends them.
  *
- * <p>Group commit: while a request is in flight, all acks and flushes that come gather for the next one. A request stays
- * here until it is answered or given up; what the acker refuses waits behind all else.
+ * <p>Group commit: while a request is in flight, all acks and flushes that come gather for the next
+ * one. A request stays here until it is answered or given up; what the acker refuses waits behind
+ * all else.
  */
 final class Flusher {
   /** A thread that has nothing to send for so long ends; the next ack starts another. */
@@ -42,8 +42,8 @@ final class Flusher {
   }
 
   /**
-   * Waits until all that was buffered or in flight at its call is settled; or, with roots, until each request that holds
-   * one of them was answered once.
+   * Waits until all that was buffered or in flight at its call is settled; or, with roots, until
+   * each request that holds one of them was answered once.
    */
   private static final class Waiter {
     final Set<Long> roots; // null for a flush, which throws what failed
@@ -118,7 +118,8 @@ final class Flusher {
   }
 
   /**
-   * Adds the acks of a tuple, which are sent after the linger or with a full batch, once there is space for them.
+   * Adds the acks of a tuple, which are sent after the linger or with a full batch, once there is
+   * space for them.
    *
    * <p>The tuple is closed only when nothing can go wrong any more before its acks are in flight.
    */
@@ -158,7 +159,10 @@ final class Flusher {
     }
   }
 
-  /** Lets nothing be added any more, and wakes what waits for space: what is there is all that a flush has to send. */
+  /**
+   * Lets nothing be added any more, and wakes what waits for space: what is there is all that a
+   * flush has to send.
+   */
   void close() {
     lock.lock();
     try {
@@ -179,9 +183,11 @@ final class Flusher {
   }
 
   /**
-   * Sends first what is in flight now for the roots of these operations: the order of one root is kept.
+   * Sends first what is in flight now for the roots of these operations: the order of one root is
+   * kept.
    *
-   * <p>It does not wait for what the acker has refused: that may be accepted only after these operations.
+   * <p>It does not wait for what the acker has refused: that may be accepted only after these
+   * operations.
    */
   void flushConflicting(List<Operation> operations) {
     Set<Long> roots = new HashSet<>();
@@ -189,7 +195,10 @@ final class Flusher {
     waitFor(new Waiter(roots));
   }
 
-  /** Sends all that is buffered now, and what is refused again until it is accepted. Throws OperationsLost. */
+  /**
+   * Sends all that is buffered now, and what is refused again until it is accepted. Throws
+   * OperationsLost.
+   */
   void flush() {
     Waiter waiter = new Waiter(null);
     waitFor(waiter);
@@ -217,10 +226,15 @@ final class Flusher {
     int count = found.stream().mapToInt(Lost::count).sum();
     AckerException cause = found.get(found.size() - 1).error;
     throw new AckerException.OperationsLost(
-        count + " operations sent in the background could not be delivered: " + cause.getMessage(), count, cause);
+        count + " operations sent in the background could not be delivered: " + cause.getMessage(),
+        count,
+        cause);
   }
 
-  /** Waits until all is settled. If the thread is interrupted first, the next call throws what fails. */
+  /**
+   * Waits until all is settled. If the thread is interrupted first, the next call throws what
+   * fails.
+   */
   private void waitFor(Waiter waiter) {
     lock.lock();
     try {
@@ -291,7 +305,10 @@ final class Flusher {
     }
   }
 
-  /** Freezes what is to be sent, and returns the first request that is due, once there is one; null after idleness. */
+  /**
+   * Freezes what is to be sent, and returns the first request that is due, once there is one; null
+   * after idleness.
+   */
   private Frozen next() {
     long idleSinceNs = System.nanoTime();
     while (true) {
@@ -365,11 +382,15 @@ final class Flusher {
     } catch (AckerException e) {
       giveUp(sent, sent.request.operations().size(), e);
     } catch (RuntimeException e) {
-      giveUp(sent, sent.request.operations().size(), new AckerException.InvalidResponse(e.toString()));
+      giveUp(
+          sent, sent.request.operations().size(), new AckerException.InvalidResponse(e.toString()));
     }
   }
 
-  /** Removes a request that was answered, and queues again what it refused: nothing of that was applied. */
+  /**
+   * Removes a request that was answered, and queues again what it refused: nothing of that was
+   * applied.
+   */
   private void settle(Frozen sent, List<Answer.Result> results, Duration asked) {
     List<Operation> refused = new ArrayList<>();
     String state = "";
@@ -385,11 +406,15 @@ final class Flusher {
     }
     long dueNs = System.nanoTime() + Math.max(sent.pauses.nextNs(), asked.toNanos());
     if (dueNs - sent.sinceNs > session.retryLimitNs()) {
-      giveUp(sent, refused.size(), Problems.error(state, "they were refused until their time was over"));
+      giveUp(
+          sent,
+          refused.size(),
+          Problems.error(state, "they were refused until their time was over"));
       return;
     }
     List<Frozen> again = new ArrayList<>();
-    for (Request each : Session.rewriteRefused(session.topology(), List.of(sent.request), refused)) {
+    for (Request each :
+        Session.rewriteRefused(session.topology(), List.of(sent.request), refused)) {
       Frozen next = new Frozen(each, sent.pauses);
       next.isRefused = true;
       next.dueNs = dueNs;
@@ -400,7 +425,10 @@ final class Flusher {
     takeOut(sent, again);
   }
 
-  /** Removes a request that cannot be delivered. The flushes that wait for it throw the error, or else the next call. */
+  /**
+   * Removes a request that cannot be delivered. The flushes that wait for it throw the error, or
+   * else the next call.
+   */
   private void giveUp(Frozen sent, int operations, AckerException error) {
     lock.lock();
     try {
@@ -425,7 +453,10 @@ final class Flusher {
     takeOut(sent, List.of());
   }
 
-  /** Replaces a request by others, behind all the rest, and wakes who waits. Flushes go on to wait for the others. */
+  /**
+   * Replaces a request by others, behind all the rest, and wakes who waits. Flushes go on to wait
+   * for the others.
+   */
   private void takeOut(Frozen sent, List<Frozen> others) {
     lock.lock();
     try {

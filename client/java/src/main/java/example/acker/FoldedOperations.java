@@ -11,9 +11,9 @@ import java.util.function.LongPredicate;
 /**
  * Operations in the order in which the program gave them, with the acks of one root folded.
  *
- * <p>Only acks of distinct edges fold: the same edge acked twice stays two operations. An ack that names its children,
- * as those of traced roots and of dropped tuples do, does not fold. It closes its root's fold, so later acks stay behind
- * it.
+ * <p>Only acks of distinct edges fold: the same edge acked twice stays two operations. An ack that
+ * names its children, as those of traced roots and of dropped tuples do, does not fold. It closes
+ * its root's fold, so later acks stay behind it.
  */
 final class FoldedOperations {
   private final List<Object> records = new ArrayList<>(); // operations as they are, and folds
@@ -33,7 +33,8 @@ final class FoldedOperations {
    * How acks are written: folded with others of their root, or each with its edge.
    *
    * @param folds whether they fold
-   * @param dropped whether their tuple was not processed: the acker counts them, so they do not fold
+   * @param dropped whether their tuple was not processed: the acker counts them, so they do not
+   *     fold
    */
   record Form(boolean folds, boolean dropped) {
     static final Form ALONE = new Form(false, false);
@@ -57,11 +58,14 @@ final class FoldedOperations {
     return written;
   }
 
-  /** Adds the acks of one tuple; those of traced roots and of dropped tuples name their children. */
+  /**
+   * Adds the acks of one tuple; those of traced roots and of dropped tuples name their children.
+   */
   void add(Acks given, Form form, LongPredicate isTraced) {
     for (int at = 0; at < given.anchors.size(); at++) {
       Anchor each = given.anchors.get(at);
-      EdgeSet own = given.edges == null ? new EdgeSet(each, given.component, false) : given.edges.get(at);
+      EdgeSet own =
+          given.edges == null ? new EdgeSet(each, given.component, false) : given.edges.get(at);
       roots.add(each.root());
       boolean byName = form.dropped || isTraced.test(each.root());
       if (form.folds && !byName) {

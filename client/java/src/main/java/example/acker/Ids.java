@@ -9,8 +9,8 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * Ids of roots and edges: 64 bits, not all zero; on the wire 16 lowercase hex digits. An ack val is the XOR of edge
- * ids, and may be zero.
+ * Ids of roots and edges: 64 bits, not all zero; on the wire 16 lowercase hex digits. An ack val is
+ * the XOR of edge ids, and may be zero.
  */
 final class Ids {
   static final int DIGITS = 16;
@@ -62,8 +62,9 @@ final class Ids {
   /**
    * Derives the edge id of a child, so that a re-run of the same work gives the same id.
    *
-   * <p>It is the first 8 bytes of HMAC-SHA256, keyed with the root id, over the parent's edge id (8 bytes, zero at a
-   * spout), the component, a zero byte and the key, both in UTF-8. See docs/anchors.md.
+   * <p>It is the first 8 bytes of HMAC-SHA256, keyed with the root id, over the parent's edge id (8
+   * bytes, zero at a spout), the component, a zero byte and the key, both in UTF-8. See
+   * docs/anchors.md.
    */
   static long derive(long root, long parent, String component, String key) {
     byte[] first = component.getBytes(StandardCharsets.UTF_8);
@@ -73,7 +74,10 @@ final class Ids {
     return ofDigest(root, hmac(bytes(root), text.array()));
   }
 
-  /** Returns the first 8 bytes of a digest as an id; if they are zero, those of the HMAC of the whole digest. */
+  /**
+   * Returns the first 8 bytes of a digest as an id; if they are zero, those of the HMAC of the
+   * whole digest.
+   */
   static long ofDigest(long root, byte[] digest) {
     byte[] last = digest;
     while (true) {

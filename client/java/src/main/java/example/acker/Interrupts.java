@@ -21,8 +21,8 @@ final class Interrupts {
   }
 
   /**
-   * Makes a call as if the thread had not been interrupted before; it is again after that. What was done, or has failed,
-   * is told also then.
+   * Makes a call as if the thread had not been interrupted before; it is again after that. What was
+   * done, or has failed, is told also then.
    */
   static void masked(Runnable call) {
     boolean wasInterrupted = Thread.interrupted();

@@ -109,7 +109,8 @@ final class Operation {
     }
   }
 
-  private static void writeTimeout(JsonGenerator to, String name, Duration value) throws IOException {
+  private static void writeTimeout(JsonGenerator to, String name, Duration value)
+      throws IOException {
     if (value != null) {
       to.writeNumberField(name, value.toMillis());
     }

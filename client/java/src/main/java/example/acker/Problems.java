@@ -17,8 +17,18 @@ final class Problems {
   static {
     know("problem", 500, "Something went wrong", false, "");
     know("invalid", 422, "The request is not valid", false, "");
-    know("unauthorized", 401, "A key is needed", false, "Give the client the key of this acker: apiKey.");
-    know("forbidden", 403, "The key does not allow this", false, "Use a key with this scope and topology.");
+    know(
+        "unauthorized",
+        401,
+        "A key is needed",
+        false,
+        "Give the client the key of this acker: apiKey.");
+    know(
+        "forbidden",
+        403,
+        "The key does not allow this",
+        false,
+        "Use a key with this scope and topology.");
     know("forbidden_origin", 403, "The origin is not allowed", false, "");
     know("not_found", 404, "There is nothing here", false, "");
     know(
@@ -34,7 +44,12 @@ final class Problems {
     know("topology_busy", 409, "The topology is busy", true, BUSY);
     know("spout_busy", 409, "The spout task is busy", true, BUSY);
     know("ackers_fixed", 409, "The number of ackers is fixed", false, "");
-    know("mailbox_owned", 409, "A webhook owns the mailbox", false, "Remove the webhook, or receive by it.");
+    know(
+        "mailbox_owned",
+        409,
+        "A webhook owns the mailbox",
+        false,
+        "Remove the webhook, or receive by it.");
     know("too_large", 413, "The request is too large", false, "");
     know("unsupported_media_type", 415, "The content type is not supported", false, "");
     know("too_many_spouts", 422, "The topology has too many spout tasks", false, "");
@@ -96,7 +111,8 @@ final class Problems {
   }
 
   private static String words(Map<String, Object> document, String code) {
-    for (Object member : new Object[] {document.get("detail"), document.get("title"), of(code).title}) {
+    for (Object member :
+        new Object[] {document.get("detail"), document.get("title"), of(code).title}) {
       if (member instanceof String words && !words.isEmpty()) {
         return words;
       }

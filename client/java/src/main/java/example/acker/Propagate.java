@@ -4,8 +4,9 @@ import java.util.Optional;
 import java.util.concurrent.Callable;
 
 /**
- * The current tuple or root of a thread: {@link Acker#process} and {@link Spout#emit} make theirs current while their
- * function runs. Where the work goes on in another thread, {@link #wrap} takes it along.
+ * The current tuple or root of a thread: {@link Acker#process} and {@link Spout#emit} make theirs
+ * current while their function runs. Where the work goes on in another thread, {@link #wrap} takes
+ * it along.
  */
 public final class Propagate {
   private static final ThreadLocal<Parent> CURRENT = new ThreadLocal<>();
@@ -23,12 +24,18 @@ public final class Propagate {
     return Optional.ofNullable(CURRENT.get());
   }
 
-  /** Returns the current tuple of this thread: that of the function of a bolt, or of a request behind a {@link Bolt}. */
+  /**
+   * Returns the current tuple of this thread: that of the function of a bolt, or of a request
+   * behind a {@link Bolt}.
+   */
   public static Optional<Tuple> currentTuple() {
     return Optional.ofNullable(CURRENT.get() instanceof Tuple tuple ? tuple : null);
   }
 
-  /** Makes a tuple or root current in this thread until the scope is closed, for try-with-resources; null: none. */
+  /**
+   * Makes a tuple or root current in this thread until the scope is closed, for try-with-resources;
+   * null: none.
+   */
   public static Scope use(Parent parent) {
     Parent before = CURRENT.get();
     set(parent);
@@ -70,8 +77,8 @@ public final class Propagate {
   }
 
   /**
-   * Anchors a child without a key to the current tuple or root, and sets its header on a message. It does nothing
-   * without a current one, or where the message has anchors already.
+   * Anchors a child without a key to the current tuple or root, and sets its header on a message.
+   * It does nothing without a current one, or where the message has anchors already.
    */
   public static void inject(Carrier headers) {
     inject(headers, null);

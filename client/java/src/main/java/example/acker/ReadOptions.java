@@ -11,18 +11,22 @@ import java.util.function.BooleanSupplier;
  * @param pageSize how many completions a poll asks for
  * @param pollTimeout how long a poll waits for the first completion
  */
-public record ReadOptions(BooleanSupplier stop, Duration until, int pageSize, Duration pollTimeout) {
+public record ReadOptions(
+    BooleanSupplier stop, Duration until, int pageSize, Duration pollTimeout) {
   static final Duration MAX_POLL_TIMEOUT = Duration.ofMinutes(1);
   private static final int MAX_PAGE_SIZE = 10_000;
-  private static final ReadOptions DEFAULTS = new ReadOptions(() -> false, null, 100, Duration.ofSeconds(30));
+  private static final ReadOptions DEFAULTS =
+      new ReadOptions(() -> false, null, 100, Duration.ofSeconds(30));
 
   /** Checks the options; throws {@link AckerException.Usage} for what the acker does not take. */
   public ReadOptions {
     if (pageSize < 1 || pageSize > MAX_PAGE_SIZE) {
-      throw new AckerException.Usage("the page size must be from 1 to " + MAX_PAGE_SIZE + ", not " + pageSize);
+      throw new AckerException.Usage(
+          "the page size must be from 1 to " + MAX_PAGE_SIZE + ", not " + pageSize);
     }
     if (pollTimeout.isNegative() || pollTimeout.compareTo(MAX_POLL_TIMEOUT) > 0) {
-      throw new AckerException.Usage("the poll timeout must be from 0 to " + MAX_POLL_TIMEOUT + ", not " + pollTimeout);
+      throw new AckerException.Usage(
+          "the poll timeout must be from 0 to " + MAX_POLL_TIMEOUT + ", not " + pollTimeout);
     }
   }
 

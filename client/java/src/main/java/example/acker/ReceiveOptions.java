@@ -6,13 +6,14 @@ import java.util.List;
  * How a tuple is received, and its function run.
  *
  * @param component the name of the bolt
- * @param repeatable whether a re-run makes the same children in the same order: then children without a key have the
- *     same edges again
+ * @param repeatable whether a re-run makes the same children in the same order: then children
+ *     without a key have the same edges again
  * @param onError what happens to a tuple whose function throws
- * @param secrets a {@link Bolt} answers 403 to anchors that nobody signed who has one of these; empty: it asks for no
- *     proof
+ * @param secrets a {@link Bolt} answers 403 to anchors that nobody signed who has one of these;
+ *     empty: it asks for no proof
  */
-public record ReceiveOptions(String component, boolean repeatable, OnError onError, List<String> secrets) {
+public record ReceiveOptions(
+    String component, boolean repeatable, OnError onError, List<String> secrets) {
   /** Checks the options; throws {@link AckerException.Usage} for what cannot be. */
   public ReceiveOptions {
     Checks.name("the component", component);

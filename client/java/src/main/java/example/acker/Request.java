@@ -18,7 +18,13 @@ import java.util.UUID;
  * @param operations those in the body
  * @param pollTime how long a long poll lets the acker wait
  */
-record Request(String method, String path, byte[] body, String key, List<Operation> operations, Duration pollTime) {
+record Request(
+    String method,
+    String path,
+    byte[] body,
+    String key,
+    List<Operation> operations,
+    Duration pollTime) {
   private static final int MAX_OPERATIONS = 10_000;
 
   /** The acker takes 16 MiB; what a text needs unpacked may be more than its bytes here. */
@@ -86,13 +92,18 @@ record Request(String method, String path, byte[] body, String key, List<Operati
     return get(spoutPath(topology, spoutTask), Duration.ZERO);
   }
 
-  /** Registers a spout task that the acker removes when it is no longer used; a repeat changes nothing. */
+  /**
+   * Registers a spout task that the acker removes when it is no longer used; a repeat changes
+   * nothing.
+   */
   static Request makeEphemeral(String topology, String spoutTask) {
-    return new Request("PUT", spoutPath(topology, spoutTask), EPHEMERAL, null, List.of(), Duration.ZERO);
+    return new Request(
+        "PUT", spoutPath(topology, spoutTask), EPHEMERAL, null, List.of(), Duration.ZERO);
   }
 
   /** Reads completions after a cursor (null: from the oldest that is not released). */
-  static Request readCompletions(String topology, String spoutTask, String after, int limit, Duration wait) {
+  static Request readCompletions(
+      String topology, String spoutTask, String after, int limit, Duration wait) {
     String query = "?limit=" + limit + "&wait_ms=" + wait.toMillis();
     if (after != null) {
       query += "&after=" + URLEncoder.encode(after, StandardCharsets.UTF_8);

@@ -44,7 +44,8 @@ public final class Root implements Parent {
       Checks.text("the child's key", key);
     }
     if (!open) {
-      throw new AckerException.TupleClosed(this + " was emitted and cannot be anchored to any more");
+      throw new AckerException.TupleClosed(
+          this + " was emitted and cannot be anchored to any more");
     }
     return new Anchors(topology, tracked() ? EdgeSet.addChild(List.of(edges), key) : List.of());
   }

@@ -32,8 +32,8 @@ final class Session {
   }
 
   /**
-   * Sends a request until it is answered. Throws the Service or InvalidResponse that ends it, RetriesExhausted when its
-   * time is over, Canceled when the thread is interrupted, ClientClosed.
+   * Sends a request until it is answered. Throws the Service or InvalidResponse that ends it,
+   * RetriesExhausted when its time is over, Canceled when the thread is interrupted, ClientClosed.
    */
   Answer send(Request asked) {
     return attempts(asked, System.nanoTime());
@@ -61,7 +61,8 @@ final class Session {
         return given;
       }
       if (!failed.retryable()) {
-        throw (AckerException) failed.error(); // what came, and may not be asked for again, is an answer of the acker
+        throw (AckerException)
+            failed.error(); // what came, and may not be asked for again, is an answer of the acker
       }
       backOff(asked, failed, sinceNs, pauses.nextNs());
     }
@@ -75,7 +76,10 @@ final class Session {
     }
   }
 
-  /** Waits before the next attempt. None is made too late, since the acker might have forgotten the key. */
+  /**
+   * Waits before the next attempt. None is made too late, since the acker might have forgotten the
+   * key.
+   */
   private void backOff(Request asked, Answer.Failure failed, long sinceNs, long delayNs) {
     long leftNs = limitNs() - ageNs(sinceNs);
     long ownNs = isStarting() && leftNs > 0 ? Math.max(0, Math.min(delayNs, leftNs - MS)) : delayNs;
@@ -89,7 +93,10 @@ final class Session {
     }
   }
 
-  /** Reads the topology: for how long the acker remembers the key decides whether it may be sent again. */
+  /**
+   * Reads the topology: for how long the acker remembers the key decides whether it may be sent
+   * again.
+   */
   private void learnWindow(Request asked, long sinceNs) {
     try {
       learn(attempts(Request.readTopology(topology()), sinceNs));
@@ -143,20 +150,28 @@ final class Session {
     return Tracing.isTraced(root, known == null ? 0 : known.trace());
   }
 
-  /** Returns the time after which a request is not sent again: half of that for which its key is remembered, at most. */
+  /**
+   * Returns the time after which a request is not sent again: half of that for which its key is
+   * remembered, at most.
+   */
   long retryLimitNs() {
     TopologyInfo known = info;
     long own = settings.retryTimeout().toNanos();
     return known == null ? own : Math.min(own, known.idempotencyWindow().toNanos() / 2);
   }
 
-  /** Returns whether no server was ever reached, so that nothing can have been applied, and that is bounded. */
+  /**
+   * Returns whether no server was ever reached, so that nothing can have been applied, and that is
+   * bounded.
+   */
   private synchronized boolean isStarting() {
     return !everReached && settings.startupTimeout() != null;
   }
 
   private long limitNs() {
-    return isStarting() ? Math.min(retryLimitNs(), settings.startupTimeout().toNanos()) : retryLimitNs();
+    return isStarting()
+        ? Math.min(retryLimitNs(), settings.startupTimeout().toNanos())
+        : retryLimitNs();
   }
 
   private void checkDeadline(Request asked, Answer.Failure failed, long ageNs) {
@@ -185,15 +200,18 @@ final class Session {
   }
 
   private static AckerException exhausted(Request asked, Answer.Failure failed) {
-    String message = "the result of " + asked + " is not known, and it is too late to send it again";
-    return new AckerException.RetriesExhausted(message + words(failed), asked.key() != null, failed.error());
+    String message =
+        "the result of " + asked + " is not known, and it is too late to send it again";
+    return new AckerException.RetriesExhausted(
+        message + words(failed), asked.key() != null, failed.error());
   }
 
   private static String words(Answer.Failure failed) {
     if (failed.error() == null) {
       return "";
     }
-    String where = failed.refusedBy() == null ? "" : "no acker answers at " + failed.refusedBy() + ": ";
+    String where =
+        failed.refusedBy() == null ? "" : "no acker answers at " + failed.refusedBy() + ": ";
     return " (" + where + text(failed.error()) + ")";
   }
 
@@ -204,15 +222,18 @@ final class Session {
 
   private static AckerException nobodyListens(Answer.Failure failed) {
     String message =
-        "no acker answers at " + failed.refusedBy() + ": " + text(failed.error())
+        "no acker answers at "
+            + failed.refusedBy()
+            + ": "
+            + text(failed.error())
             + ". Start one (`acker serve`), or set the URL; startupTimeout says how long a client waits for the first"
             + " answer";
     return new AckerException.RetriesExhausted(message, false, failed.error());
   }
 
   /**
-   * Sends operations until they are admitted or their time is over: those that were refused again in new requests.
-   * Throws the error of the first that stays refused.
+   * Sends operations until they are admitted or their time is over: those that were refused again
+   * in new requests. Throws the error of the first that stays refused.
    */
   void deliver(List<Operation> operations) {
     long sinceNs = System.nanoTime();
@@ -227,12 +248,17 @@ final class Session {
         return;
       }
       Interrupts.sleep(
-          Math.max(pauses.nextNs(), askedNs), "an operation that was refused waited to be sent again", false);
+          Math.max(pauses.nextNs(), askedNs),
+          "an operation that was refused waited to be sent again",
+          false);
       written = rewriteRefused(topology(), written, left);
     }
   }
 
-  /** Sends requests, notes the state of each operation, and returns for how long the acker asks to wait. */
+  /**
+   * Sends requests, notes the state of each operation, and returns for how long the acker asks to
+   * wait.
+   */
   private long sendAll(List<Request> requests, Map<Operation, String> states) {
     long askedNs = 0;
     for (Request each : requests) {
@@ -245,7 +271,8 @@ final class Session {
     return askedNs;
   }
 
-  private List<Operation> retryable(List<Operation> operations, Map<Operation, String> states, long ageNs) {
+  private List<Operation> retryable(
+      List<Operation> operations, Map<Operation, String> states, long ageNs) {
     List<Operation> left = new ArrayList<>();
     for (Operation each : operations) {
       if (States.isNotAdmitted(states.get(each)) && ageNs < limitOf(each).toNanos()) {
@@ -266,10 +293,12 @@ final class Session {
   /**
    * Writes operations again that were refused.
    *
-   * <p>An ack or a fail that was alone in its request is sent with the same key: the acker does not remember what it
-   * refused so. All others need a new key: under the old one it would repeat its refusal.
+   * <p>An ack or a fail that was alone in its request is sent with the same key: the acker does not
+   * remember what it refused so. All others need a new key: under the old one it would repeat its
+   * refusal.
    */
-  static List<Request> rewriteRefused(String topology, List<Request> refused, List<Operation> operations) {
+  static List<Request> rewriteRefused(
+      String topology, List<Request> refused, List<Operation> operations) {
     boolean wasAlone = refused.size() == 1 && refused.get(0).operations().size() == 1;
     if (wasAlone && operations.get(0).kind != Operation.Kind.INIT) {
       return refused;
@@ -284,7 +313,12 @@ final class Session {
         String of = each.messageId == null ? "" : " of message id " + Checks.shown(each.messageId);
         throw Problems.error(
             state,
-            "the " + each.kind.text + of + " of root " + Ids.text(each.root) + " was refused until its time was over");
+            "the "
+                + each.kind.text
+                + of
+                + " of root "
+                + Ids.text(each.root)
+                + " was refused until its time was over");
       }
     }
   }

@@ -11,7 +11,10 @@ final class SharedCall {
     volatile RuntimeException error;
   }
 
-  /** Makes the call, or waits for the one that is made. If the thread of its caller is interrupted, another makes it. */
+  /**
+   * Makes the call, or waits for the one that is made. If the thread of its caller is interrupted,
+   * another makes it.
+   */
   void run(Runnable call) {
     while (true) {
       Running own = new Running();

@@ -12,8 +12,8 @@ import java.util.regex.Pattern;
 /**
  * The proof that anchors come from somebody who has a secret, over HTTP.
  *
- * <p>Its header is "00 TIME MAC", a time in Unix seconds and the HMAC-SHA256 of "00 TIME ANCHORS" in hex digits, keyed
- * with the secret in UTF-8. See docs/public-bolts.md.
+ * <p>Its header is "00 TIME MAC", a time in Unix seconds and the HMAC-SHA256 of "00 TIME ANCHORS"
+ * in hex digits, keyed with the secret in UTF-8. See docs/public-bolts.md.
  */
 public final class Signatures {
   /** The name of the header. */
@@ -26,8 +26,8 @@ public final class Signatures {
   private Signatures() {}
 
   /**
-   * Signs the anchors of an HTTP request with a secret, in the place of a signature that it has; without anchors it
-   * removes that. The signature holds for five minutes.
+   * Signs the anchors of an HTTP request with a secret, in the place of a signature that it has;
+   * without anchors it removes that. The signature holds for five minutes.
    */
   public static void sign(Carrier headers, String secret) {
     checkSecrets(List.of(secret));
@@ -37,8 +37,8 @@ public final class Signatures {
   }
 
   /**
-   * Checks that a holder of one of the secrets signed the anchors of an HTTP request within five minutes. Headers
-   * without anchors are accepted.
+   * Checks that a holder of one of the secrets signed the anchors of an HTTP request within five
+   * minutes. Headers without anchors are accepted.
    *
    * @throws AckerException.InvalidSignature where that is not so
    */
@@ -55,7 +55,9 @@ public final class Signatures {
     }
     if (!isGood) {
       throw new AckerException.Usage(
-          "a secret must have " + MIN_SECRET_CHARACTERS + " characters at least; draw it, do not invent it");
+          "a secret must have "
+              + MIN_SECRET_CHARACTERS
+              + " characters at least; draw it, do not invent it");
     }
   }
 
@@ -87,10 +89,12 @@ public final class Signatures {
       fits = MessageDigest.isEqual(mac(secret, parts.group(1), anchors.get()), theirs) || fits;
     }
     if (!fits) {
-      throw new AckerException.InvalidSignature(HEADER + " was made with another secret, or for other anchors");
+      throw new AckerException.InvalidSignature(
+          HEADER + " was made with another secret, or for other anchors");
     }
     if (Math.abs(now.getEpochSecond() - Long.parseLong(parts.group(1))) > TOLERANCE_S) {
-      throw new AckerException.InvalidSignature(HEADER + " is more than " + TOLERANCE_S + " s from now");
+      throw new AckerException.InvalidSignature(
+          HEADER + " is more than " + TOLERANCE_S + " s from now");
     }
   }
 

@@ -27,7 +27,8 @@ final class SpoutTask {
       if (Session.ageNs(sinceNs) >= session.settings.emitTimeout().toNanos()) {
         throw Problems.error(
             States.MAX_SPOUT_PENDING,
-            name + " has as many pending roots as max_spout_pending allows, and none has ended in time");
+            name
+                + " has as many pending roots as max_spout_pending allows, and none has ended in time");
       }
       Interrupts.sleep(pauses.nextNs(), "the emit waited for a free place", false);
     }
@@ -69,7 +70,10 @@ final class SpoutTask {
     }
     int pending = countPending();
     synchronized (this) {
-      free = most - pending - uncommitted; // roots that are being emitted are not pending yet and will be
+      free =
+          most
+              - pending
+              - uncommitted; // roots that are being emitted are not pending yet and will be
     }
     return take();
   }

@@ -7,7 +7,8 @@ final class States {
   static final String MAX_SPOUT_PENDING = "max_spout_pending";
   private static final Set<String> ACCEPTED =
       Set.of("pending", "acked", "failed", "early", "finished", "duplicate", "unknown");
-  private static final Set<String> NOT_ADMITTED = Set.of(MAX_SPOUT_PENDING, "mailbox_full", "store_full");
+  private static final Set<String> NOT_ADMITTED =
+      Set.of(MAX_SPOUT_PENDING, "mailbox_full", "store_full");
 
   private States() {}
 

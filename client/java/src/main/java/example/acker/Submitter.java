@@ -58,9 +58,19 @@ final class Submitter {
     }
   }
 
-  /** Runs a bolt's function with its tuple current, then acks it; or ends it as what the function throws says. */
-  <E extends Exception> void process(Tuple tuple, Work<? super Tuple, E> run, OnError onError) throws E {
+  /**
+   * Runs a bolt's function with its tuple current, then acks it; or ends it as what the function
+   * throws says.
+   */
+  <E extends Exception> void process(Tuple tuple, Work<? super Tuple, E> run, OnError onError)
+      throws E {
     begin(tuple, onError);
+    end(tuple, run, onError);
+  }
+
+  /** Does what {@link #process} does after the run was prepared. */
+  <E extends Exception> void end(Tuple tuple, Work<? super Tuple, E> run, OnError onError)
+      throws E {
     Propagate.Scope scope = Propagate.use(tuple);
     try {
       run.run(tuple);
@@ -81,10 +91,10 @@ final class Submitter {
   /**
    * Prepares the run of a function.
    *
-   * <p>With LEAVE_OPEN a redelivered message gives a child without a key another edge. Without a dedupe window such a
-   * child is refused, so the topology is read first.
+   * <p>With LEAVE_OPEN a redelivered message gives a child without a key another edge. Without a
+   * dedupe window such a child is refused, so the topology is read first.
    */
-  private void begin(Tuple tuple, OnError onError) {
+  void begin(Tuple tuple, OnError onError) {
     flusher.throwFailures();
     boolean asks = onError == OnError.LEAVE_OPEN && tuple.tracked() && !tuple.repeatable();
     if (asks && !session.topologyInfo().dedupes()) {
@@ -104,12 +114,15 @@ final class Submitter {
   }
 
   /**
-   * Fails a tuple whose function has thrown; what goes wrong with that is told with what it has thrown.
+   * Fails a tuple whose function has thrown; what goes wrong with that is told with what it has
+   * thrown.
    *
-   * <p>Nothing is sent if the thread was interrupted: the function was stopped, and its message comes again.
+   * <p>Nothing is sent if the thread was interrupted: the function was stopped, and its message
+   * comes again.
    */
   private void failAfter(Throwable thrown, Tuple tuple, OnError onError) {
-    boolean wasStopped = thrown instanceof InterruptedException || Thread.currentThread().isInterrupted();
+    boolean wasStopped =
+        thrown instanceof InterruptedException || Thread.currentThread().isInterrupted();
     if (wasStopped || onError == OnError.LEAVE_OPEN || tuple.closed()) {
       return;
     }
@@ -125,7 +138,10 @@ final class Submitter {
     if (session.settings.onDrop() != null) {
       session.settings.onDrop().accept(tuple, reason);
     } else {
-      session.settings.logger().log(System.Logger.Level.WARNING, "acker: {0} was dropped: {1}", tuple, reason);
+      session
+          .settings
+          .logger()
+          .log(System.Logger.Level.WARNING, "acker: {0} was dropped: {1}", tuple, reason);
     }
   }
 

@@ -12,7 +12,8 @@ import java.util.Map;
  * @param maxSpoutPending how many roots of a spout task may be pending; null for any number
  * @param trace the share of the roots that are traced
  */
-record TopologyInfo(Duration idempotencyWindow, boolean dedupes, Integer maxSpoutPending, double trace) {
+record TopologyInfo(
+    Duration idempotencyWindow, boolean dedupes, Integer maxSpoutPending, double trace) {
   static TopologyInfo read(Answer given) {
     try {
       Map<String, Object> found = Json.readObject(given.body());
@@ -26,6 +27,7 @@ record TopologyInfo(Duration idempotencyWindow, boolean dedupes, Integer maxSpou
     } catch (IOException e) {
       // said below
     }
-    throw new AckerException.InvalidResponse("the answer about a topology holds no idempotency_window_ms");
+    throw new AckerException.InvalidResponse(
+        "the answer about a topology holds no idempotency_window_ms");
   }
 }

@@ -9,8 +9,8 @@ final class Tracing {
   private Tracing() {}
 
   /**
-   * Returns whether the acks of a root name their children: it may be traced by hand, or is in the share that every
-   * process traces, chosen by its id.
+   * Returns whether the acks of a root name their children: it may be traced by hand, or is in the
+   * share that every process traces, chosen by its id.
    */
   static boolean isTraced(long root, double share) {
     if ((root & MARK_MASK) == 0) {

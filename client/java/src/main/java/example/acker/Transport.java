@@ -31,13 +31,17 @@ final class Transport {
     origin = found.getScheme() + "://" + found.getRawAuthority();
     base = origin + found.getRawPath().replaceAll("/+$", "");
     authorization = settings.apiKey() == null ? null : "Bearer " + settings.apiKey();
-    client = settings.httpClient() == null ? ownClient(settings.requestTimeout()) : settings.httpClient();
+    client =
+        settings.httpClient() == null
+            ? ownClient(settings.requestTimeout())
+            : settings.httpClient();
   }
 
   private static URI parse(String address) {
     try {
       URI found = new URI(address);
-      boolean isHttp = "http".equalsIgnoreCase(found.getScheme()) || "https".equalsIgnoreCase(found.getScheme());
+      boolean isHttp =
+          "http".equalsIgnoreCase(found.getScheme()) || "https".equalsIgnoreCase(found.getScheme());
       if (isHttp && found.getHost() != null) {
         return found;
       }
@@ -48,7 +52,10 @@ final class Transport {
         "the acker's address must be an http or https URL, not " + Checks.shown(address));
   }
 
-  /** A connection gets a little less time than the request, so that the error says that none was made. */
+  /**
+   * A connection gets a little less time than the request, so that the error says that none was
+   * made.
+   */
   private static HttpClient ownClient(Duration requestTimeout) {
     HttpClient.Builder builder =
         HttpClient.newBuilder()
@@ -61,7 +68,9 @@ final class Transport {
     return builder.build();
   }
 
-  /** Makes one attempt. It throws for a client that is closed, and where the thread is interrupted. */
+  /**
+   * Makes one attempt. It throws for a client that is closed, and where the thread is interrupted.
+   */
   Answer send(Request asked, Duration timeout) {
     if (closed) {
       throw new AckerException.ClientClosed("the client is closed");
@@ -80,7 +89,8 @@ final class Transport {
       throw Interrupts.canceled(asked + " was given up", asked.key() != null);
     } catch (TimeoutException e) {
       coming.cancel(true);
-      return Answer.none(new HttpTimeoutException("no answer within " + timeout.toMillis() + " ms"), null);
+      return Answer.none(
+          new HttpTimeoutException("no answer within " + timeout.toMillis() + " ms"), null);
     } catch (ExecutionException e) {
       return noAnswer(e.getCause());
     }
@@ -98,7 +108,9 @@ final class Transport {
       return builder.method(asked.method(), HttpRequest.BodyPublishers.noBody()).build();
     }
     builder.header("Content-Type", "application/json");
-    return builder.method(asked.method(), HttpRequest.BodyPublishers.ofByteArray(asked.body())).build();
+    return builder
+        .method(asked.method(), HttpRequest.BodyPublishers.ofByteArray(asked.body()))
+        .build();
   }
 
   private Answer noAnswer(Throwable cause) {

@@ -17,7 +17,8 @@ public final class Tuple implements Parent {
   private final String component;
   private final List<Anchor> anchors;
   private final boolean repeatable;
-  private final long number = MADE.incrementAndGet(); // the order in which the locks of several are taken
+  private final long number =
+      MADE.incrementAndGet(); // the order in which the locks of several are taken
   private final ReentrantLock lock = new ReentrantLock();
 
   // all with the lock
@@ -64,7 +65,11 @@ public final class Tuple implements Parent {
 
   @Override
   public String toString() {
-    return "tuple of " + component + " (" + (tracked() ? Anchors.listed(anchors) : "without anchors") + ")";
+    return "tuple of "
+        + component
+        + " ("
+        + (tracked() ? Anchors.listed(anchors) : "without anchors")
+        + ")";
   }
 
   @Override
@@ -82,7 +87,8 @@ public final class Tuple implements Parent {
   }
 
   /**
-   * Fails every root of the tuple, now; of a root that ends when all of its edges have ended, the edge alone.
+   * Fails every root of the tuple, now; of a root that ends when all of its edges have ended, the
+   * edge alone.
    *
    * @param reason what the completion tells; null for none
    */
@@ -114,7 +120,9 @@ public final class Tuple implements Parent {
     return edgeSets();
   }
 
-  /** Returns those of its anchors, which are made when they are needed. It is called with the lock. */
+  /**
+   * Returns those of its anchors, which are made when they are needed. It is called with the lock.
+   */
   private List<EdgeSet> edgeSets() {
     if (edges == null) {
       edges = new ArrayList<>(anchors.size());
@@ -125,7 +133,10 @@ public final class Tuple implements Parent {
     return edges;
   }
 
-  /** Closes the tuple, and returns what it acks. Closed first: an ack may be lost, and is never sent twice. */
+  /**
+   * Closes the tuple, and returns what it acks. Closed first: an ack may be lost, and is never sent
+   * twice.
+   */
   FoldedOperations.Acks takeAcks() {
     lock.lock();
     try {
@@ -138,10 +149,11 @@ public final class Tuple implements Parent {
   }
 
   /**
-   * Closes the tuple, and returns one fail for each edge, with the reason cut to what the contract takes.
+   * Closes the tuple, and returns one fail for each edge, with the reason cut to what the contract
+   * takes.
    *
-   * <p>A fail carries the children so far, as an ack does: a root that ends when all have ended waits for them. It names
-   * them if the root is traced.
+   * <p>A fail carries the children so far, as an ack does: a root that ends when all have ended
+   * waits for them. It names them if the root is traced.
    */
   List<Operation> failOperations(String reason, LongPredicate isTraced) {
     lock.lock();
@@ -151,7 +163,8 @@ public final class Tuple implements Parent {
       List<Operation> operations = new ArrayList<>(anchors.size());
       for (EdgeSet each : edgeSets()) {
         long root = each.of().root();
-        Operation fail = new Operation(Operation.Kind.FAIL, root).carrying(each, isTraced.test(root));
+        Operation fail =
+            new Operation(Operation.Kind.FAIL, root).carrying(each, isTraced.test(root));
         fail.edge = each.of().edge();
         fail.reason = cut(reason);
         fail.component = component;
@@ -182,7 +195,8 @@ public final class Tuple implements Parent {
 
   private void checkOpen(String use) {
     if (end != null) {
-      throw new AckerException.TupleClosed(this + " was " + end + " and cannot be " + use + " any more");
+      throw new AckerException.TupleClosed(
+          this + " was " + end + " and cannot be " + use + " any more");
     }
   }
 
@@ -193,7 +207,8 @@ public final class Tuple implements Parent {
     }
     String topology = tuples.get(0).topology;
     // each once, in an order that all threads keep
-    List<Tuple> locked = tuples.stream().distinct().sorted(Comparator.comparingLong(each -> each.number)).toList();
+    List<Tuple> locked =
+        tuples.stream().distinct().sorted(Comparator.comparingLong(each -> each.number)).toList();
     locked.forEach(each -> each.lock.lock());
     try {
       List<EdgeSet> parents = new ArrayList<>();
@@ -209,7 +224,10 @@ public final class Tuple implements Parent {
     }
   }
 
-  /** Returns a reason as the contract takes it, which counts code points, and has no half of a surrogate pair. */
+  /**
+   * Returns a reason as the contract takes it, which counts code points, and has no half of a
+   * surrogate pair.
+   */
   private static String cut(String reason) {
     if (reason == null) {
       return null;
@@ -218,7 +236,11 @@ public final class Tuple implements Parent {
     reason
         .codePoints()
         .limit(MAX_REASON)
-        .map(point -> point >= Character.MIN_SURROGATE && point <= Character.MAX_SURROGATE ? '\ufffd' : point)
+        .map(
+            point ->
+                point >= Character.MIN_SURROGATE && point <= Character.MAX_SURROGATE
+                    ? '\ufffd'
+                    : point)
         .forEach(words::appendCodePoint);
     return words.toString();
   }

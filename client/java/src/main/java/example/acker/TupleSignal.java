@@ -2,7 +2,8 @@ package example.acker;
 
 /** Ends the tuple of a bolt's function that throws it, and does not leave {@link Acker#process}. */
 @SuppressWarnings("serial") // none is written anywhere
-abstract sealed class TupleSignal extends RuntimeException permits FailTuple, DropTuple, TupleSignal.LeaveOpen {
+abstract sealed class TupleSignal extends RuntimeException
+    permits FailTuple, DropTuple, TupleSignal.LeaveOpen {
   TupleSignal(String reason) {
     super(reason);
   }

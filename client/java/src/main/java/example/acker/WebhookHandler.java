@@ -12,19 +12,22 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Receives the completions of a spout task, signed as Standard Webhooks has it, by the JDK's HTTP server:
+ * Receives the completions of a spout task, signed as Standard Webhooks has it, by the JDK's HTTP
+ * server:
  *
  * <pre>{@code
  * server.createContext("/completions", new WebhookHandler(List.of(secret), completion -> …));
  * }</pre>
  *
- * <p>The function is called with one completion after the other; one for which it throws is asked for again. It may get
- * the same {@link Completion#id} twice. A request whose head shows that nobody signed it, or that it is too long, is
- * refused before its body is read. In another server, {@link Webhooks#verify} and {@link Webhooks#parse} are its parts.
+ * <p>The function is called with one completion after the other; one for which it throws is asked
+ * for again. It may get the same {@link Completion#id} twice. A request whose head shows that
+ * nobody signed it, or that it is too long, is refused before its body is read. In another server,
+ * {@link Webhooks#verify} and {@link Webhooks#parse} are its parts.
  */
 public final class WebhookHandler implements HttpHandler {
   /**
-   * More than 500 completions with the longest message ids and reasons take, as many as an acker sends at once.
+   * More than 500 completions with the longest message ids and reasons take, as many as an acker
+   * sends at once.
    */
   private static final int MAX_BODY_BYTES = 8 << 20;
 
@@ -40,7 +43,8 @@ public final class WebhookHandler implements HttpHandler {
   /**
    * Makes a receiver, with the logger "example.acker" of the platform for what the function throws.
    *
-   * @param secrets "whsec_" and the padded base64 of 24 to 64 bytes each; several while a secret is changed
+   * @param secrets "whsec_" and the padded base64 of 24 to 64 bytes each; several while a secret is
+   *     changed
    * @throws AckerException.Usage for what is no secret
    */
   public WebhookHandler(List<String> secrets, Work<? super Completion, ?> handle) {
@@ -48,7 +52,8 @@ public final class WebhookHandler implements HttpHandler {
   }
 
   /** Makes a receiver with a logger. */
-  public WebhookHandler(List<String> secrets, Work<? super Completion, ?> handle, System.Logger logger) {
+  public WebhookHandler(
+      List<String> secrets, Work<? super Completion, ?> handle, System.Logger logger) {
     this.keys = Webhooks.keys(secrets);
     this.handle = Objects.requireNonNull(handle);
     this.logger = logger;
@@ -71,7 +76,10 @@ public final class WebhookHandler implements HttpHandler {
     }
   }
 
-  /** Refuses by its head a request that nobody signed, or that is too long: anybody could have it read a long body. */
+  /**
+   * Refuses by its head a request that nobody signed, or that is too long: anybody could have it
+   * read a long body.
+   */
   private static void checkHead(HttpExchange exchange) {
     if (!exchange.getRequestMethod().equals("POST")) {
       throw Problems.error("method_not_allowed", "completions come by POST");
@@ -87,8 +95,12 @@ public final class WebhookHandler implements HttpHandler {
     return Problems.error("too_large", "the body has more than " + MAX_BODY_BYTES + " bytes");
   }
 
-  /** Answers a problem, and lets the server close the connection, which else would wait for the rest of the body. */
-  private static void refuse(HttpExchange exchange, AckerException.Service error) throws IOException {
+  /**
+   * Answers a problem, and lets the server close the connection, which else would wait for the rest
+   * of the body.
+   */
+  private static void refuse(HttpExchange exchange, AckerException.Service error)
+      throws IOException {
     exchange.getResponseHeaders().set("Connection", "close");
     if (error.status() == 405) {
       exchange.getResponseHeaders().set("Allow", "POST");
@@ -96,7 +108,9 @@ public final class WebhookHandler implements HttpHandler {
     answer(exchange, error.status(), "application/problem+json", Problems.document(error));
     InputStream rest = exchange.getRequestBody();
     for (int drained = 0; drained < MOST_DRAINED && rest.available() > 0; ) {
-      drained += rest.readNBytes(rest.available()).length; // what has come already: else the answer may be lost
+      drained +=
+          rest.readNBytes(rest.available())
+              .length; // what has come already: else the answer may be lost
     }
     throw new IOException("a webhook was refused: " + error.getMessage());
   }
@@ -129,7 +143,10 @@ public final class WebhookHandler implements HttpHandler {
       if (e instanceof InterruptedException) {
         Thread.currentThread().interrupt();
       }
-      logger.log(System.Logger.Level.WARNING, "acker: completion " + completion.id() + " was not handled", e);
+      logger.log(
+          System.Logger.Level.WARNING,
+          "acker: completion " + completion.id() + " was not handled",
+          e);
       return false;
     }
   }

@@ -50,6 +50,8 @@ record Arguments(Map<String, Object> members) {
 
   @SuppressWarnings("unchecked") // the command has them so
   Arguments object(String name) {
-    return members.get(name) == null ? null : new Arguments((Map<String, Object>) members.get(name));
+    return members.get(name) == null
+        ? null
+        : new Arguments((Map<String, Object>) members.get(name));
   }
 }

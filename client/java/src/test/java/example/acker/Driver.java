@@ -12,7 +12,10 @@ import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
-/** Plays the tests of tests/conformance: docs/clients.md has the commands, which come as lines of JSON. */
+/**
+ * Plays the tests of tests/conformance: docs/clients.md has the commands, which come as lines of
+ * JSON.
+ */
 final class Driver {
   /** Commands that may wait: each has a thread. */
   private static final Set<String> WAITING =
@@ -41,7 +44,8 @@ final class Driver {
 
   public static void main(String[] arguments) throws IOException {
     Driver driver = new Driver(new PrintStream(System.out, false, StandardCharsets.UTF_8));
-    BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    BufferedReader lines =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       Arguments given = new Arguments(Json.readObject(line.getBytes(StandardCharsets.UTF_8)));
       if (WAITING.contains(given.text("do"))) {

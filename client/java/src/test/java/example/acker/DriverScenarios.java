@@ -43,7 +43,8 @@ final class DriverScenarios {
     commands.put("child", given -> header(tuple(given.text("tuple")).anchor(given.text("key"))));
     commands.put("join", this::join);
     commands.put("ack", given -> done(() -> tuple(given.text("tuple")).ack()));
-    commands.put("fail", given -> done(() -> tuple(given.text("tuple")).fail(given.text("reason"))));
+    commands.put(
+        "fail", given -> done(() -> tuple(given.text("tuple")).fail(given.text("reason"))));
     commands.put("reset_timeout", given -> done(() -> tuple(given.text("tuple")).resetTimeout()));
     commands.put("process", this::process);
     commands.put("open_gate", given -> done(() -> gate(given.text("gate")).countDown()));
@@ -52,7 +53,8 @@ final class DriverScenarios {
     commands.put("completions", this::completions);
     commands.put(
         "serve_bolt",
-        given -> serve(new Bolt(client(given), receiveOptions(given), DriverScenarios::application)));
+        given ->
+            serve(new Bolt(client(given), receiveOptions(given), DriverScenarios::application)));
     commands.put("serve_webhook", this::serveWebhook);
     commands.put("webhook_handled", given -> Map.of("completions", List.copyOf(handled)));
   }
@@ -180,12 +182,16 @@ final class DriverScenarios {
   private static ReceiveOptions receiveOptions(Arguments given) {
     ReceiveOptions options = ReceiveOptions.of(given.text("component"));
     options = given.flag("repeatable") ? options.asRepeatable() : options;
-    options = "leave_open".equals(given.text("on_error")) ? options.withOnError(OnError.LEAVE_OPEN) : options;
+    options =
+        "leave_open".equals(given.text("on_error"))
+            ? options.withOnError(OnError.LEAVE_OPEN)
+            : options;
     return given.text("secret") == null ? options : options.withProof(given.text("secret"));
   }
 
   private static Carrier headers(Arguments given) {
-    return Carrier.of(given.text("header") == null ? Map.of() : Map.of(Anchors.HEADER, given.text("header")));
+    return Carrier.of(
+        given.text("header") == null ? Map.of() : Map.of(Anchors.HEADER, given.text("header")));
   }
 
   private Object join(Arguments given) {
@@ -210,7 +216,9 @@ final class DriverScenarios {
                       receiveOptions(given),
                       tuple -> {
                         passGate(given);
-                        found.put("headers", makeChildren(tuple, given.list("children"), given.flag("ambient")));
+                        found.put(
+                            "headers",
+                            makeChildren(tuple, given.list("children"), given.flag("ambient")));
                         end(tuple, given);
                       }));
     } finally {
@@ -258,7 +266,8 @@ final class DriverScenarios {
     int count = given.number("count", 0);
     ReadOptions options = ReadOptions.defaults().withStop(() -> count > 0 && seen.size() >= count);
     options = options.withPageSize(given.number("page_size", options.pageSize()));
-    options = options.withPollTimeout(given.duration("poll_timeout_ms").orElse(options.pollTimeout()));
+    options =
+        options.withPollTimeout(given.duration("poll_timeout_ms").orElse(options.pollTimeout()));
     Iterable<Completion> completions =
         spout(given).completions(options.withUntil(given.duration("until_ms").orElse(null)));
     Map<String, Object> found = new LinkedHashMap<>();
@@ -342,7 +351,8 @@ final class DriverScenarios {
       return; // a handler of this server does not see that its caller has gone
     }
     byte[] answer = Json.write(Map.of("headers", headers));
-    exchange.sendResponseHeaders(wanted.number("status", 200), wanted.flag("breaks_off") ? 0 : answer.length);
+    exchange.sendResponseHeaders(
+        wanted.number("status", 200), wanted.flag("breaks_off") ? 0 : answer.length);
     exchange.getResponseBody().write(answer);
     if (wanted.flag("breaks_off")) {
       exchange.getResponseBody().flush();
@@ -352,7 +362,8 @@ final class DriverScenarios {
   }
 
   private Object serveWebhook(Arguments given) throws IOException {
-    List<String> left = Collections.synchronizedList(new ArrayList<>(given.<String>list("raise_for")));
+    List<String> left =
+        Collections.synchronizedList(new ArrayList<>(given.<String>list("raise_for")));
     Supplier<Broken> broken = () -> new Broken("broken");
     return serve(
         new WebhookHandler(

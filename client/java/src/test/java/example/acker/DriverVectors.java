@@ -23,7 +23,8 @@ final class DriverVectors {
     commands.put("derive_from_digest", DriverVectors::deriveFromDigest);
     commands.put("verify_webhook", DriverVectors::verifyWebhook);
     commands.put(
-        "sign_anchors", given -> Signatures.write(given.text("secret"), given.text("anchors"), given.now()));
+        "sign_anchors",
+        given -> Signatures.write(given.text("secret"), given.text("anchors"), given.now()));
     commands.put("check_signature", DriverVectors::checkSignature);
     commands.put("decide", DriverVectors::decide);
     commands.put("backoff", DriverVectors::backoff);
@@ -33,7 +34,8 @@ final class DriverVectors {
     Carrier headers = carrier(given.text("carrier"), given.list("headers"));
     Optional<Anchors> found = Anchors.extract(headers);
     if (given.text("topology") != null) {
-      try (Acker acker = Acker.builder("http://acker.test").topology(given.text("topology")).build()) {
+      try (Acker acker =
+          Acker.builder("http://acker.test").topology(given.text("topology")).build()) {
         found = Optional.of(acker.receive(headers, "reader").anchors());
       }
     }
@@ -54,7 +56,8 @@ final class DriverVectors {
       }
       case "kafka" -> {
         RecordHeaders headers = new RecordHeaders();
-        pairs.forEach(each -> headers.add(each.get(0), each.get(1).getBytes(StandardCharsets.UTF_8)));
+        pairs.forEach(
+            each -> headers.add(each.get(0), each.get(1).getBytes(StandardCharsets.UTF_8)));
         return new KafkaHeaders(headers);
       }
       default -> {
@@ -115,7 +118,8 @@ final class DriverVectors {
     for (int at = 0; at < request.number("operations", 0); at++) {
       operations.add(new Operation(Operation.Kind.ACK, 1));
     }
-    Request asked = new Request(request.text("method"), request.text("path"), null, null, operations, null);
+    Request asked =
+        new Request(request.text("method"), request.text("path"), null, null, operations, null);
     Arguments answered = given.object("answer");
     Answer answer =
         answered == null
