@@ -16,6 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
         test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
         bench-page docs docs-serve images check format lock dist test-dist clean
 TYPESCRIPT := client/typescript
+# Maven, which says what it is needed for where it is not installed
+MVN := $(or $(shell command -v mvn),sh -c 'echo "the client for Java needs Maven and a JDK 17 or later (on Debian: apt-get install maven openjdk-17-jdk-headless)"; exit 1') --batch-mode --quiet
 # Go is the one that is installed, and fetches what the tests of its client need by their go.sum
 GO := GOTOOLCHAIN=local go
 # folders of tests/ with a target of their own
@@ -59,6 +61,7 @@ test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples a
 test-clients: $(VENV)/.dev ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests/conformance $(if $(CLIENT),,tests/clients) --client $(or $(CLIENT),all)
 	$(if $(filter-out go,$(CLIENT)),,cd client/go && $(GO) test ./... && cd integration && $(GO) test ./...)
+	$(if $(filter-out java,$(CLIENT)),,cd client/java && $(MVN) test)
 
 check-clients: $(TYPESCRIPT)/node_modules/.package-lock.json ## Lint, format and type check the clients of other languages
 	cd $(TYPESCRIPT) && npm run --silent check
@@ -66,6 +69,7 @@ check-clients: $(TYPESCRIPT)/node_modules/.package-lock.json ## Lint, format and
 	cd client/go/integration && $(GO) build -o ../build/staticcheck honnef.co/go/tools/cmd/staticcheck
 	cd client/go && $(GO) vet ./... && build/staticcheck ./...
 	cd client/go/integration && $(GO) vet ./... && ../build/staticcheck ./...
+	cd client/java && $(MVN) fmt:check test-compile javadoc:javadoc
 
 test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, all forms of each field, random requests (a minute)
 	$(BIN)/python -m pytest tests/contract
@@ -224,7 +228,7 @@ test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in 
 	$(BIN)/python -m pytest tests/dist
 
 clean: ## Remove .venv and the caches of the tools
-	rm -rf $(VENV) dist .site $(addprefix $(TYPESCRIPT)/,node_modules dist build) client/go/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
+	rm -rf $(VENV) dist .site $(addprefix $(TYPESCRIPT)/,node_modules dist build) client/go/build client/java/target .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

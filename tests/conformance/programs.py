@@ -187,13 +187,17 @@ def _go() -> list[str]:
     return [str(driver), "-driver"]
 
 
-def _java() -> list[str]:
+def java_classpath() -> str:
+    """Compile the client for Java and its tests, and return the path of their classes and of what they need."""
     folder = ROOT / "client/java"
-    classpath = folder / "target/driver.classpath"
-    build = ("test-compile", "dependency:build-classpath", f"-Dmdep.outputFile={classpath}")
+    needed = folder / "target/driver.classpath"
+    build = ("test-compile", "dependency:build-classpath", f"-Dmdep.outputFile={needed}")
     _run("mvn", "--quiet", "--batch-mode", *build, cwd=folder)
-    jars = classpath.read_text().strip()
-    return ["java", "-cp", f"{folder}/target/test-classes:{folder}/target/classes:{jars}", "example.acker.Driver"]
+    return f"{folder}/target/test-classes:{folder}/target/classes:{needed.read_text().strip()}"
+
+
+def _java() -> list[str]:
+    return ["java", "-cp", java_classpath(), "example.acker.Driver"]
 
 
 def _run(*command: str, cwd: Path) -> None:
