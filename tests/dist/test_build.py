@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 def test_each_distribution_has_a_wheel_and_a_source_distribution(built: dict[str, Path]) -> None:
     expected = {f"{name}-{VERSION}{end}" for name in FOLDERS for end in (".tar.gz", "-py3-none-any.whl")}
-    assert {name for name in built if not name.endswith(".tgz")} == expected
+    assert {name for name in built if not name.endswith((".tgz", ".jar"))} == expected
 
 
 def test_the_package_for_npm_holds_its_modules_and_nothing_else(built: dict[str, Path]) -> None:
@@ -41,6 +41,19 @@ def test_the_package_for_npm_holds_its_modules_and_nothing_else(built: dict[str,
         *(f"dist/{module}{end}" for module in modules for end in (".js", ".d.ts")),
         *(f"dist/{module}{end}" for module in public for end in (".mjs", ".d.mts")),
     }
+
+
+def test_the_jars_hold_the_classes_their_sources_and_their_documentation(built: dict[str, Path]) -> None:
+    needed_program("mvn")
+    sources = {file.stem for file in (ROOT / "client/java/src/main/java/example/acker").iterdir()} - {"package-info"}
+    for end, of in (("", ".class"), ("-sources", ".java")):
+        with zipfile.ZipFile(built[f"acker-client-{VERSION}{end}.jar"]) as archive:
+            held = {name.removeprefix("example/acker/") for name in archive.namelist()}
+            assert {f"{each}{of}" for each in sources} <= held
+    with zipfile.ZipFile(built[f"acker-client-{VERSION}.jar"]) as archive:
+        assert archive.read("META-INF/LICENSE") == LICENSE
+    with zipfile.ZipFile(built[f"acker-client-{VERSION}-javadoc.jar"]) as archive:
+        assert "example/acker/Acker.html" in archive.namelist()
 
 
 def test_another_build_gives_the_same_bytes(built: dict[str, Path], tmp_path: Path) -> None:
@@ -128,7 +141,7 @@ def test_the_connector_needs_no_pyspark_but_by_an_extra(built: dict[str, Path]) 
 
 
 def test_the_licence_stands_beside_all_that_is_published() -> None:
-    for folder in (*FOLDERS.values(), TYPESCRIPT, "deploy/helm/acker"):
+    for folder in (*FOLDERS.values(), TYPESCRIPT, "client/java", "deploy/helm/acker"):
         assert (ROOT / folder / "LICENSE").read_bytes() == LICENSE
     assert read_yaml("deploy/helm/acker/Chart.yaml")["annotations"]["artifacthub.io/license"] == "Apache-2.0"
     assert contract()["license"]["identifier"] == "Apache-2.0"
@@ -142,7 +155,8 @@ def test_all_that_is_published_has_one_version() -> None:
     needed = re.findall(r"acker-client==([0-9.]+)", str(distributions))
     image = re.findall(r"^ARG VERSION=(.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     npm = [json.loads((ROOT / TYPESCRIPT / f"package{end}.json").read_text())["version"] for end in ("", "-lock")]
-    assert {*versions, *npm, *needed, *image, chart["version"], chart["appVersion"], contract()["version"]} == {VERSION}
+    maven = re.findall(r"^  <version>(.*)</version>$", (ROOT / "client/java/pom.xml").read_text(), re.MULTILINE)
+    assert {*versions, *npm, *maven, *needed, *image, chart["version"], chart["appVersion"], contract()["version"]} == {VERSION}
     assert (ROOT / "CHANGELOG.md").read_text().count(f"\n## {VERSION}") == 1
 
 

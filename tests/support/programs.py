@@ -54,8 +54,11 @@ PROGRAMS = (
     Program(
         name="mvn",
         package="maven",
-        left_out="the programs for the JVM, and the brokers that Maven fetches",
-        tests=("tests/pipelines", "tests/kafka", "tests/sqs", "tests/spark/kafka"),
+        left_out="the client for Java, the programs for the JVM, and the brokers that Maven fetches",
+        tests=(
+            *("tests/clients", "tests/conformance/test_scenarios.py"),
+            *("tests/pipelines", "tests/kafka", "tests/sqs", "tests/spark/kafka"),
+        ),
     ),
     Program(
         name="java",
