@@ -17,7 +17,7 @@ TYPESCRIPT = "client/typescript"
 _PACKAGES = f"{TYPESCRIPT}/node_modules"
 
 _COPIED = (*FOLDERS.values(), "Makefile", "README.md", "docs", "requirements.lock")
-_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "node_modules")
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "node_modules", "target")
 
 
 def copy_repository(to: Path) -> Path:

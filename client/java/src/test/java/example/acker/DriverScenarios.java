@@ -7,11 +7,11 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
@@ -157,13 +157,11 @@ final class DriverScenarios {
   }
 
   private static EmitOptions emitOptions(Arguments given) {
-    EndOn endOn = null;
-    if (given.text("end_on") != null) {
-      endOn =
-          given.text("end_on").equals("all_ended")
-              ? EndOn.ALL_ENDED
-              : EndOn.valueOf(given.text("end_on").toUpperCase(Locale.ROOT));
-    }
+    EndOn endOn =
+        Arrays.stream(EndOn.values())
+            .filter(each -> each.toString().equals(given.text("end_on")))
+            .findFirst()
+            .orElse(null);
     return new EmitOptions(
         given.duration("message_timeout_ms").orElse(null),
         given.duration("progress_timeout_ms").orElse(null),
