@@ -40,7 +40,8 @@ class BoltFilterTest {
 
   /** What a servlet does. */
   private interface Service {
-    void answer(HttpServletRequest asked, HttpServletResponse answer) throws IOException, ServletException;
+    void answer(HttpServletRequest asked, HttpServletResponse answer)
+        throws IOException, ServletException;
   }
 
   @SuppressWarnings("serial") // none is written anywhere
@@ -79,7 +80,9 @@ class BoltFilterTest {
     tomcat.start();
     URI address = URI.create("http://127.0.0.1:" + tomcat.getConnector().getLocalPort() + "/");
     HttpRequest asked = HttpRequest.newBuilder(address).header(Anchors.HEADER, header).build();
-    return HttpClient.newHttpClient().send(asked, HttpResponse.BodyHandlers.ofString()).statusCode();
+    return HttpClient.newHttpClient()
+        .send(asked, HttpResponse.BodyHandlers.ofString())
+        .statusCode();
   }
 
   private void endsAs(Outcome expected, int status, Service service) throws Exception {
@@ -133,19 +136,22 @@ class BoltFilterTest {
                 async.complete();
               });
         };
-    assertEquals(503, ask(root.children().get(0).get(Anchors.HEADER), ReceiveOptions.of("bolt"), service));
+    assertEquals(
+        503, ask(root.children().get(0).get(Anchors.HEADER), ReceiveOptions.of("bolt"), service));
     Memory.until(() -> memory.outcome(root.rootId()).isPresent());
     assertEquals(Optional.of(Outcome.FAILED), memory.outcome(root.rootId()));
   }
 
   @Test
   void aHeaderThatCannotBeReadIsAnswered400() throws Exception {
-    assertEquals(400, ask("nonsense", ReceiveOptions.of("bolt"), (asked, answer) -> answer.setStatus(200)));
+    assertEquals(
+        400, ask("nonsense", ReceiveOptions.of("bolt"), (asked, answer) -> answer.setStatus(200)));
   }
 
   @Test
   void oneWithoutProofIsAnswered403() throws Exception {
-    ReceiveOptions proved = ReceiveOptions.of("bolt").withProof("32 random characters, from a file");
+    ReceiveOptions proved =
+        ReceiveOptions.of("bolt").withProof("32 random characters, from a file");
     String header = Memory.emit(acker, "42", "a").children().get(0).get(Anchors.HEADER);
     assertEquals(403, ask(header, proved, (asked, answer) -> answer.setStatus(200)));
   }

@@ -47,7 +47,8 @@ class BoltTest {
       throws IOException, InterruptedException {
     server.createContext("/", handler);
     URI address = URI.create("http://127.0.0.1:" + server.getAddress().getPort() + "/");
-    HttpRequest.Builder asked = HttpRequest.newBuilder(address).method(method, HttpRequest.BodyPublishers.noBody());
+    HttpRequest.Builder asked =
+        HttpRequest.newBuilder(address).method(method, HttpRequest.BodyPublishers.noBody());
     headers.forEach(asked::header);
     return client.send(asked.build(), HttpResponse.BodyHandlers.ofString());
   }
@@ -145,7 +146,8 @@ class BoltTest {
         exchange -> {
           throw new IllegalStateException("out of stock");
         };
-    assertEquals(500, ask(new Bolt(acker, "bolt", throwing), "POST", root.children().get(0)).statusCode());
+    assertEquals(
+        500, ask(new Bolt(acker, "bolt", throwing), "POST", root.children().get(0)).statusCode());
     assertEquals(Optional.of(Outcome.FAILED), memory.outcome(root.rootId()));
   }
 
@@ -154,7 +156,8 @@ class BoltTest {
     Bolt bolt = new Bolt(acker, "bolt", exchange -> answer(exchange, 200, "charged"));
     assertEquals(400, ask(bolt, "POST", Map.of("Acker-Anchors", "nonsense")).statusCode());
     server.removeContext("/");
-    ReceiveOptions proved = ReceiveOptions.of("bolt").withProof("32 random characters, from a file");
+    ReceiveOptions proved =
+        ReceiveOptions.of("bolt").withProof("32 random characters, from a file");
     Bolt asking = new Bolt(acker, proved, exchange -> answer(exchange, 200, "charged"));
     Memory.Emitted root = Memory.emit(acker, "42", "a");
     assertEquals(403, ask(asking, "POST", root.children().get(0)).statusCode());
@@ -172,7 +175,8 @@ class BoltTest {
               assertTrue(Propagate.currentTuple().orElseThrow().component().equals("outer"));
               answer(exchange, 200, "charged");
             });
-    assertEquals(200, ask(new Bolt(acker, "outer", inner), "POST", root.children().get(0)).statusCode());
+    assertEquals(
+        200, ask(new Bolt(acker, "outer", inner), "POST", root.children().get(0)).statusCode());
     assertEquals(Optional.of(Outcome.ACKED), memory.outcome(root.rootId()));
     assertEquals(0, acker.stats().untrackedTuples());
   }

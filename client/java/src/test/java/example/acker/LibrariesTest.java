@@ -37,7 +37,9 @@ class LibrariesTest {
   void headersOfAmqpClientAreReadAndWritten() {
     LongString given = LongStringHelper.asLongString(VALUE); // as it comes from the broker
     AMQP.BasicProperties received =
-        new AMQP.BasicProperties.Builder().headers(Map.of("acker-anchors", given, "x-death", List.of())).build();
+        new AMQP.BasicProperties.Builder()
+            .headers(Map.of("acker-anchors", given, "x-death", List.of()))
+            .build();
     Map<String, Object> sent = new HashMap<>(Map.of("acker-anchors", "stale", "trace", "1"));
     readAndWrite(Carrier.amqp(received.getHeaders()), Carrier.amqp(sent));
     assertEquals(Map.of(Anchors.HEADER, VALUE, "trace", "1"), sent);
@@ -46,7 +48,8 @@ class LibrariesTest {
   @Test
   void aMessageOfAmqpClientMayHaveNoHeaders() {
     AMQP.BasicProperties received = new AMQP.BasicProperties.Builder().build();
-    assertEquals(List.of(), Anchors.headerValues(Carrier.amqp(received.getHeaders()), Anchors.HEADER));
+    assertEquals(
+        List.of(), Anchors.headerValues(Carrier.amqp(received.getHeaders()), Anchors.HEADER));
   }
 
   @Test
@@ -54,7 +57,9 @@ class LibrariesTest {
     ProducerRecord<String, String> received = new ProducerRecord<>("words", "to");
     received.headers().add("acker-anchors", VALUE.getBytes(StandardCharsets.UTF_8));
     ProducerRecord<String, String> sent = new ProducerRecord<>("counts", "to");
-    sent.headers().add("ACKER-ANCHORS", "stale".getBytes(StandardCharsets.UTF_8)).add("trace", null);
+    sent.headers()
+        .add("ACKER-ANCHORS", "stale".getBytes(StandardCharsets.UTF_8))
+        .add("trace", null);
     readAndWrite(new KafkaHeaders(received.headers()), new KafkaHeaders(sent.headers()));
     assertEquals(2, sent.headers().toArray().length);
     assertArrayEquals(
@@ -62,7 +67,8 @@ class LibrariesTest {
   }
 
   @Test
-  void theVerifierAcceptsWhatTheLibraryOfStandardWebhooksDoesAndTheOtherWayRound() throws Exception {
+  void theVerifierAcceptsWhatTheLibraryOfStandardWebhooksDoesAndTheOtherWayRound()
+      throws Exception {
     Webhook library = new Webhook(SECRET);
     long now = Instant.now().getEpochSecond();
     Map<String, String> headers = new HashMap<>();
@@ -75,13 +81,15 @@ class LibrariesTest {
     assertEquals(Outcome.ACKED, Webhooks.parse(body).get(0).outcome());
     headers.put("webhook-id", "msg_2");
     assertThrows(
-        AckerException.Service.class, () -> Webhooks.verify(List.of(SECRET), Carrier.of(headers), body));
+        AckerException.Service.class,
+        () -> Webhooks.verify(List.of(SECRET), Carrier.of(headers), body));
     assertThrows(Exception.class, () -> library.verify(BODY, theirs(headers)));
   }
 
   private static HttpHeaders theirs(Map<String, String> headers) {
     return HttpHeaders.of(
-        headers.entrySet().stream().collect(Collectors.toMap(Map.Entry::getKey, each -> List.of(each.getValue()))),
+        headers.entrySet().stream()
+            .collect(Collectors.toMap(Map.Entry::getKey, each -> List.of(each.getValue()))),
         (name, value) -> true);
   }
 }
