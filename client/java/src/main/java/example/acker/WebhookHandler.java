@@ -65,7 +65,8 @@ public final class WebhookHandler implements HttpHandler {
       checkHead(exchange);
       InputStream given = exchange.getRequestBody();
       byte[] body = given.readNBytes(MAX_BODY_BYTES);
-      // the byte behind it is looked at first: reading the last one of a chunk waits for the next chunk
+      // the byte behind it is looked at first: reading the last one of a chunk waits for the next
+      // chunk
       if (body.length == MAX_BODY_BYTES && (given.available() > 0 || given.read() != -1)) {
         throw tooLarge();
       }
@@ -114,7 +115,10 @@ public final class WebhookHandler implements HttpHandler {
     throw new IOException("a webhook was refused: " + error.getMessage());
   }
 
-  /** Takes what has come of a body already: else the connection is reset, and the answer may be lost. */
+  /**
+   * Takes what has come of a body already: else the connection is reset, and the answer may be
+   * lost.
+   */
   private static void drain(InputStream rest) throws IOException {
     int drained = 0;
     while (drained < MOST_DRAINED && rest.available() > 0) {
