@@ -53,7 +53,7 @@ def test_the_jars_hold_the_classes_their_sources_and_their_documentation(built: 
     with zipfile.ZipFile(built[f"acker-client-{VERSION}.jar"]) as archive:
         assert archive.read("META-INF/LICENSE") == LICENSE
     with zipfile.ZipFile(built[f"acker-client-{VERSION}-javadoc.jar"]) as archive:
-        assert "example/acker/Acker.html" in archive.namelist()
+        assert "example.acker/example/acker/Acker.html" in archive.namelist()
 
 
 def test_another_build_gives_the_same_bytes(built: dict[str, Path], tmp_path: Path) -> None:
