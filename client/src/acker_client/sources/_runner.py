@@ -101,6 +101,8 @@ class Runner(Generic[M]):
         self._handlers = handlers
         self.pending = PendingMessages[M]()
         self._is_refused, self._emitted = False, 0
+        self._has_begun = threading.Event()
+        """Set with the first root, and at the end: before, the spout task has no completions to be asked for."""
         self._ended = threading.Event()
         self.error: BaseException | None = None
         """What ends the source: raised by ``send``, or by what handles completions."""
@@ -114,6 +116,7 @@ class Runner(Generic[M]):
             yield
         finally:
             self._ended.set()
+            self._has_begun.set()
             reader.join(READER_JOIN_S)
 
     def emit(self, messages: Iterable[M]) -> list[M]:
@@ -156,6 +159,7 @@ class Runner(Generic[M]):
             with self.spout.emit(message_id=message_id) as root:
                 if message_id is not None:
                     self.pending.add(root.root_id, message)
+                    self._has_begun.set()
                     roots.append(root.root_id)
                 self._send(root, message)
             self._emitted += message_id is not None
@@ -178,7 +182,8 @@ class Runner(Generic[M]):
         return [message for root_id in roots if (message := self.pending.pop(root_id)) is not None]
 
     def _read(self) -> None:
-        """Read completions until the end, also while the acker does not answer."""
+        """Read completions from the first root until the end, also while the acker does not answer."""
+        self._has_begun.wait()
         try:
             while not self._ended.is_set():
                 try:
