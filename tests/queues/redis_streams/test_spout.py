@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,9 @@ import pytest
 import redis
 from acker_client import Acker, UsageError
 from acker_client.sources.redis_streams import Message, RedisStreamSpout, SkipMessage
+from redis.backoff import ConstantBackoff
 from redis.exceptions import NoPermissionError, ResponseError
+from redis.retry import Retry
 
 from bench.servers import Member, one
 from examples.support.ports import free_port
@@ -342,6 +345,36 @@ def test_a_server_that_is_killed_and_has_kept_its_data_loses_nothing(
         reader.ack(2, 3)
         eventually_true(lambda: stream.left() == 0)
     assert reader.error is None
+
+
+@pytest.mark.parametrize("tries_again", [True, False])
+def test_a_send_that_writes_to_a_server_that_is_away_waits_or_ends_the_spout_as_its_client_says(
+    reading: Reading, stream: Stream, server: Member, *, tries_again: bool
+) -> None:
+    options = {"retry": Retry(ConstantBackoff(0.1), -1)} if tries_again else {}
+    charges = Stream(url=stream.url, redis=redis.Redis.from_url(server.url, **options))
+    charges.create()
+    stream.send("a")
+    is_away = threading.Event()
+
+    def send(root: Any, message: Message) -> None:
+        if not is_away.is_set():
+            server.stop()
+            is_away.set()
+        charges.redis.xadd(charges.name, dict(message.fields) | root.headers("charge"))
+
+    with reading(stream, send=send) as reader:
+        assert is_away.wait(LONG)
+        if not tries_again:
+            eventually_true(lambda: reader.error)
+        server.start()
+        if tries_again:
+            eventually_true(lambda: reader.error or charges.redis.xlen(charges.name) == 1)
+            [(_, fields)] = charges.redis.xrange(charges.name)
+            reader.acker.receive(fields, component="charge").ack()
+            eventually_true(lambda: stream.left() == 0)
+    assert isinstance(reader.error, type(None) if tries_again else redis.ConnectionError)
+    assert stream.left() == (0 if tries_again else 1)
 
 
 def test_a_server_that_is_killed_without_its_data_ends_the_spout(
