@@ -37,6 +37,19 @@ def test_the_api_reaches_only_names_and_the_store(chart: Chart) -> None:
     assert ports == {53, 6379}
 
 
+@pytest.mark.parametrize(("roles", "callers"), [("split", ["api", "worker"]), ("all", ["api"])])
+def test_the_store_to_try_it_is_reached_by_the_pods_of_the_release_alone(
+    chart: Chart, roles: str, callers: list[str]
+) -> None:
+    objects = chart.objects(*CASES["try"], sets=("networkPolicy.enabled=true", f"roles={roles}"))
+    policy = one(objects, "NetworkPolicy", "acker-valkey")
+    (rule,) = _rules(policy, "ingress")
+    labels = [peer["podSelector"]["matchLabels"] for peer in rule["from"]]
+    assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "dev-valkey"
+    assert [each["app.kubernetes.io/component"] for each in labels] == callers
+    assert {each["app.kubernetes.io/instance"] for each in labels} == {"acker"}
+
+
 def test_where_one_deployment_does_both_it_may_deliver(chart: Chart) -> None:
     policy = one(chart.objects(*CASES["together"]), "NetworkPolicy", "acker-api")
     assert any(port["port"] == 443 for rule in _rules(policy, "egress") for port in rule["ports"])
