@@ -13,6 +13,8 @@ import httpx
 from acker_spark import SparkAcker
 from acker_spark import functions as af
 from acker_spark._batch.columns import EDGE, ROOT, digits
+from acker_spark._batch.running import RunningQuery
+from acker_spark._batch.sinks import note_tracked
 from pyspark import TaskContext
 from pyspark.sql import functions as F
 
@@ -92,6 +94,7 @@ def tasks_ack(acker: SparkAcker, lines: Any, home: Path) -> tuple[Any, Any]:
         begin = {"op": "init", "spout_task": acker.options.spout_task}
         post({**begin, "root_id": one.root, "ack_val": one.edge, "message_id": str(one.id)} for one in rows.collect())
         rows.foreachPartition(send)
+        note_tracked(RunningQuery.of(rows))  # else the connector refuses a function that goes past it
 
     anchor = {"root": digits(F.col(ROOT)), "edge": digits(F.col(EDGE))}
     named = acker.root(lines, "id").withColumns(anchor).withColumn("word", F.concat(F.lit("w"), "id"))
