@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model model model-long test-pages faults test-stores test-all test-bench test-integrations test-contract \
-        test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy image-test image-test-spark faults-cluster bench bench-long \
+        test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster bench bench-long \
         bench-page docs docs-serve images check format lock dist test-dist clean
 TYPESCRIPT := client/typescript
 # Maven, which says what it is needed for where it is not installed
@@ -21,7 +21,7 @@ MVN := $(or $(shell command -v mvn),sh -c 'echo "the client for Java needs Maven
 # Go is the one that is installed, and fetches what the tests of its client need by their go.sum
 GO := GOTOOLCHAIN=local go
 # folders of tests/ with a target of their own
-APART := clients conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model site
+APART := clients conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model site kubernetes
 # tests that run the blocks of the pages and the examples, and those that start pytest
 PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
 PLUGIN := tests/unit/client/test_pytest_plugin.py
@@ -164,6 +164,12 @@ examples: java $(VENV)/.dev ## Run the example pipelines, with RabbitMQ and Spar
 
 check-deploy: $(VENV)/.dev ## Lint and render the chart and the manifests of deploy/, and check them against the service
 	$(BIN)/python -m pytest tests/deploy
+
+kubernetes: $(VENV)/.dev ## Run a Kubernetes of two nodes on this machine until Ctrl-C (as root; Go builds it first, half an hour)
+	$(BIN)/python -m tests.kubernetes
+
+test-kubernetes: $(VENV)/.dev ## Install the chart in that Kubernetes, with its network policies enforced and its store on a volume (minutes, once Kubernetes is built)
+	$(BIN)/python -m pytest tests/kubernetes
 
 image-test: $(VENV)/.dev ## Build the image and run it as the chart would (as root, on Debian)
 	$(BIN)/python -m pytest tests/image --ignore tests/image/spark

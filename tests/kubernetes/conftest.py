@@ -1,0 +1,36 @@
+"""Fixtures of the tests on a real Kubernetes."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.cluster import cluster as run_cluster
+from tests.kubernetes.requirements import missing
+
+PATIENCE_S = 1800
+"""What a test may take on a busy machine: rollouts wait for grace periods."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let test_machine run before the cluster of all others starts: one runs at a time."""
+    own = [item for item in items if "tests/kubernetes/" in item.nodeid]
+    for item in own:
+        item.add_marker(pytest.mark.timeout(PATIENCE_S))
+    items.sort(key=lambda item: item in own and "test_machine" not in item.nodeid)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def able() -> None:
+    """Skip all of these tests where no cluster can run."""
+    if lacks := missing():
+        assert os.environ.get("CI") != "true", lacks
+        pytest.skip(f"no Kubernetes here: {lacks}")
+
+
+@pytest.fixture(scope="session")
+def cluster(able: None) -> Iterator[Cluster]:
+    """A cluster of two nodes, for all tests."""
+    with run_cluster() as made:
+        yield made

@@ -1,0 +1,3 @@
+module acker/tests/kubernetes/pause
+
+go 1.26.0
