@@ -92,7 +92,7 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case, kwar
     """Wait shortly wherever the contract lets one wait, and end the stream of live events after one of them."""
     query = dict(case.query or {})
     if MOST_WAIT_MS < (wait_ms := integer(query.get("wait_ms"))) < WAIT_MS.stop:
-        case.query = query | {"wait_ms": wait_ms % MOST_WAIT_MS}
+        case.query = query = query | {"wait_ms": wait_ms % MOST_WAIT_MS}
     if case.operation.path == EVENTS and str(query.get("limit", "2")).isdecimal():
         asked = int(query.get("limit", "2"))
         case.query = {**query, "limit": 1 if 1 <= asked <= MOST_EVENTS else asked}

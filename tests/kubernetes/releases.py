@@ -49,10 +49,6 @@ class Release:
         """Run kubectl in its namespace."""
         return self.cluster.kubectl("--namespace", self.namespace, *arguments, text=text)
 
-    def deployment(self, component: str = "api") -> dict[str, Any]:
-        """Return a Deployment of it."""
-        return self.cluster.get("deployment", f"{RELEASE}-{component}", namespace=self.namespace)
-
     def all_pods(self, component: str) -> list[dict[str, Any]]:
         """Return the pods of a component, also those that are ending."""
         return self.cluster.list("pods", f"app.kubernetes.io/component={component}", namespace=self.namespace)
@@ -65,32 +61,11 @@ class Release:
             if "deletionTimestamp" not in pod["metadata"] and node in {None, pod["spec"].get("nodeName")}
         ]
 
-    def is_settled(self) -> bool:
-        """Whether every replica that there should be is ready, and no other pod is left."""
-        for component in ("api", "worker"):
-            wanted, pods = self.deployment(component)["spec"]["replicas"], self.all_pods(component)
-            if len(pods) != wanted or any("deletionTimestamp" in pod["metadata"] for pod in pods):
-                return False
-            if not all(_is_ready(pod) for pod in pods):
-                return False
-        return True
-
-    def wait_until_settled(self) -> None:
-        """Wait for the end of a rollout: also until the pods of before have ended."""
-        for component in ("api", "worker"):
-            self.kubectl("rollout", "status", f"deployment/{RELEASE}-{component}", PATIENCE)
-        eventually_true(self.is_settled, within=READY_S)
-
     @property
     def url(self) -> str:
         """Where its Service is, for callers on this machine too."""
         found = self.cluster.get("service", RELEASE, namespace=self.namespace)
         return f"http://{found['spec']['clusterIP']}:8700"
-
-
-def _is_ready(pod: dict[str, Any]) -> bool:
-    conditions = pod["status"].get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 @contextlib.contextmanager

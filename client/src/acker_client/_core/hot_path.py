@@ -530,7 +530,7 @@ class OpenBuffer:
 
     ``is_lingering`` says whether acks are buffered; if not, each is a request of its own. ``is_flushing`` says whether
     a flusher runs, ``frozen_operations`` how many operations are in requests; ``failures`` are raised by the next call.
-    Whoever changes what is buffered has the ``lock``.
+    Hold the ``lock`` to change what is buffered.
     """
 
     __slots__ = (
