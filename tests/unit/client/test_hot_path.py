@@ -1,7 +1,5 @@
 """Tests the hot path of the client: the header as it is read, and the edges of children as they are derived."""
 
-import os
-
 import httpx
 import pytest
 from acker_client import Anchor, Anchors
@@ -12,7 +10,8 @@ from acker_protocol.ids import derive_edge
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-ONE = "00 default 00000000000000aa-00000000000000bb"
+from tests.support.header_forms import FORMS, ONE, OTHER_NAMES
+
 ANCHORS = Anchors(topology="default", anchors=(Anchor(root_id=0xAA, edge_id=0xBB),))
 
 
@@ -70,32 +69,13 @@ def test_the_quick_reader_consumes_nothing_that_it_does_not_take():
     assert read_anchors(pairs, topology="default") == ANCHORS
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"REQUEST_METHOD": "POST", "HTTP_ACKER_ANCHORS": ONE, "wsgi.version": (1, 0)},  # WSGI
-        os.environ | {"HTTP_ACKER_ANCHORS": ONE},  # CGI
-        {"host": ["a", "b"], "acker-anchors": [ONE]},  # several values of each name, as AWS's load balancer gives them
-        {"Acker-Anchors": (ONE,)},
-        [(b"ACKER-anchors", ONE.encode())],
-    ],
-    ids=["wsgi", "cgi", "lists", "tuples", "bytes"],
-)
+@pytest.mark.parametrize("headers", FORMS.values(), ids=FORMS)
 def test_the_quick_reader_takes_each_form_that_libraries_give_or_leaves_it_to_the_full_one(headers):
     ids = read_ids(headers, "00 default ")
     assert ids is None or ids == ANCHORS.ids
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        [(b"http_acker_anchors", ONE.encode())],  # ASGI
-        [(b"HTTP_ACKER_ANCHORS", ONE.encode())],
-        {"http_acker_anchors": ONE},  # Starlette
-        {"Http-Acker-Anchors": ONE},  # Werkzeug
-        {"acker_anchors": ONE},
-    ],
-)
+@pytest.mark.parametrize("headers", OTHER_NAMES)
 def test_to_the_quick_reader_a_header_that_bears_the_name_of_wsgi_s_environment_is_another(headers):
     assert read_ids(headers, "00 default ") == ()
 

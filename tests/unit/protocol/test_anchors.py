@@ -1,13 +1,12 @@
 """Tests how anchors travel in the header."""
 
-import os
-
 import httpx
 import pytest
 from acker_client import Anchor, Anchors, InvalidHeader, TooManyAnchors, UsageError, topology_of
 from acker_protocol.anchors import from_ids, parse_anchors, read_anchors
 
-ONE = "00 default 00000000000000aa-00000000000000bb"
+from tests.support.header_forms import FORMS, ONE, OTHER_NAMES
+
 ANCHORS = Anchors(topology="default", anchors=(Anchor(root_id=0xAA, edge_id=0xBB),))
 
 
@@ -157,31 +156,12 @@ def test_what_are_no_headers_is_refused(headers):
         topology_of(headers)
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"REQUEST_METHOD": "POST", "HTTP_ACKER_ANCHORS": ONE, "wsgi.version": (1, 0)},  # WSGI
-        os.environ | {"HTTP_ACKER_ANCHORS": ONE},  # CGI
-        {"host": ["a", "b"], "acker-anchors": [ONE]},  # several values of each name, as AWS's load balancer gives them
-        {"Acker-Anchors": (ONE,)},
-        [(b"ACKER-anchors", ONE.encode())],
-    ],
-    ids=["wsgi", "cgi", "lists", "tuples", "bytes"],
-)
+@pytest.mark.parametrize("headers", FORMS.values(), ids=FORMS)
 def test_headers_are_read_in_each_form_that_libraries_give_them(headers):
     assert read_anchors(headers, topology="default") == ANCHORS
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        [(b"http_acker_anchors", ONE.encode())],  # ASGI
-        [(b"HTTP_ACKER_ANCHORS", ONE.encode())],
-        {"http_acker_anchors": ONE},  # Starlette
-        {"Http-Acker-Anchors": ONE},  # Werkzeug
-        {"acker_anchors": ONE},
-    ],
-)
+@pytest.mark.parametrize("headers", OTHER_NAMES)
 def test_a_header_that_bears_the_name_of_wsgi_s_environment_is_another(headers):
     assert read_anchors(headers, topology="default").anchors == ()
 
