@@ -1,6 +1,6 @@
 """Counts the round trips of a service to Redis, and what each carried."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +36,7 @@ class Trips:
 def counted(parts: Components) -> Iterator[Trips]:
     """Count the round trips of a service's client until the block is left."""
     trips = Trips()
-    send, on_server = RedisClient._send, RedisClient._on_server
+    send, begin, on_server = RedisClient._send, RedisClient._begin_at_once, RedisClient._on_server
 
     async def counted_send(
         self: RedisClient, calls: Sequence[Call[Any]], replicas: int, *, pipelined: bool = False
@@ -45,6 +45,12 @@ def counted(parts: Components) -> Iterator[Trips]:
             trips.found.append(tuple(call.name for call in calls))
         return await send(self, calls, replicas, pipelined=pipelined)
 
+    def counted_begin(self: RedisClient, calls: Sequence[Call[Any]], answered: Callable[[list[Any]], None]) -> bool:
+        has_begun = begin(self, calls, answered)
+        if has_begun and self is parts.redis:
+            trips.found.append(tuple(call.name for call in calls))
+        return has_begun
+
     async def counted_on_server(self: RedisClient, node: Node, *command: Argument) -> Any:
         if self is parts.redis and command[0] != "INFO":
             trips.found.append((str(command[0]),))
@@ -52,6 +58,7 @@ def counted(parts: Components) -> Iterator[Trips]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RedisClient, "_send", counted_send)
+        patch.setattr(RedisClient, "_begin_at_once", counted_begin)
         patch.setattr(RedisClient, "_on_server", counted_on_server)
         yield trips
 

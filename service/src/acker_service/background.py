@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from acker_protocol.errors import ServiceError
 
@@ -14,6 +14,28 @@ from acker_service.metrics.logs import ProblemLog
 CANCEL_INTERVAL_S = 0.1
 
 K = TypeVar("K")
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
+
+
+class Waiter(Protocol[R_contra]):
+    """Who waits for a result: a future, or an object whose methods go on with it in the callback that has it."""
+
+    def done(self) -> bool:
+        """Whether it waits no more: it has the result, or was cancelled."""
+
+    def set_result(self, result: R_contra, /) -> None:
+        """Go on with the result."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Go on with the error."""
+
+
+async def called_back(begin: Callable[[Callable[[R], None]], None]) -> R:
+    """Begin something that is given a callback, and return what it calls it with."""
+    waiting: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+    begin(lambda result: None if waiting.done() else waiting.set_result(result))  # the caller may be cancelled
+    return await waiting
 
 
 async def periodically(

@@ -1,7 +1,7 @@
 """Calls of one turn of the event loop share one call to the store; they do what they would do one by one."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -19,6 +19,8 @@ from tests.support.redis_side import at, find
 from tests.support.trips import Trips, counted
 
 pytestmark = pytest.mark.anyio
+
+Answered = Callable[[list[Any]], None]
 
 R, S = 4, 8
 """Two roots of one shard."""
@@ -49,6 +51,11 @@ def apply_trips(parts: Components, trips: Trips) -> list[int]:
     """Return how many calls each round trip carried; in a cluster those of one turn are counted together."""
     sizes = [len(trip) for trip in trips.of("acker_apply")]
     return [sum(sizes)] if parts.redis.url.startswith("redis+cluster") else sizes
+
+
+async def after(event: asyncio.Event, begin: Callable[[], None]) -> None:
+    await event.wait()
+    begin()
 
 
 async def together(call: Caller, *ops: Document, keys: bool = False) -> list[str]:
@@ -85,14 +92,14 @@ async def test_single_operations_without_a_key_go_to_redis_as_one_request(
     call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One with a key between them goes by itself; each has its own answer, in its own order."""
-    requests, execute_some = list[int](), parts.redis.execute_some
+    requests, begin_some = list[int](), parts.redis.begin_some
 
-    async def counted(calls: Sequence[Call[Any]]) -> list[Any]:
+    def counted(calls: Sequence[Call[Any]], answered: Answered) -> None:
         requests.extend(len(call.command[8:]) // 5 for call in calls)
-        return await execute_some(calls)
+        begin_some(calls, answered)
 
     await call.states(init(R, E, F), init(S, E, G))
-    monkeypatch.setattr(parts.redis, "execute_some", counted)
+    monkeypatch.setattr(parts.redis, "begin_some", counted)
     operations = ((ack(R, E), None), (ack(S, E), None), (ack(R, F), "k"), (ack(R, 5), None), (ack(S, G), None))
     words = await asyncio.gather(*(call.state(operation, key=key) for operation, key in operations))
     assert words == ["pending", "pending", "acked", "finished", "acked"]
@@ -155,16 +162,15 @@ async def test_the_round_trips_to_a_server_share_one_connection_unless_replicas_
 @pytest.fixture
 def release(parts: Components, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Setting it lets the first `MAX_UNDER_WAY` round trips that apply requests go on."""
-    execute_some, release, begun = parts.redis.execute_some, asyncio.Event(), 0
+    begin_some, release, begun = parts.redis.begin_some, asyncio.Event(), list[asyncio.Task[None]]()
 
-    async def held(calls: Sequence[Call[Any]]) -> list[Any]:
-        nonlocal begun
-        begun += 1
-        if begun <= batcher.MAX_UNDER_WAY:
-            await release.wait()
-        return await execute_some(calls)
+    def held(calls: Sequence[Call[Any]], answered: Answered) -> None:
+        if len(begun) < batcher.MAX_UNDER_WAY:
+            begun.append(asyncio.create_task(after(release, lambda: begin_some(calls, answered))))
+        else:
+            begin_some(calls, answered)
 
-    monkeypatch.setattr(parts.redis, "execute_some", held)
+    monkeypatch.setattr(parts.redis, "begin_some", held)
     return release
 
 
@@ -246,7 +252,7 @@ async def test_a_call_that_redis_refuses_changes_nothing_about_the_others(call: 
 
 async def test_a_server_that_does_not_answer_delays_only_its_own_shards(parts: Components) -> None:
     topology, away = await parts.registry.get("default"), asyncio.Event()
-    execute_some = parts.redis.execute_some
+    begun = list[asyncio.Task[None]]()
 
     class Divided:
         """A client of two servers, one of which does not answer."""
@@ -254,10 +260,11 @@ async def test_a_server_that_does_not_answer_delays_only_its_own_shards(parts: C
         def server_of(self, key: str) -> str:
             return "away" if key == topology.shards[1] else "here"
 
-        async def execute_some(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        def begin_some(self, calls: Sequence[Call[Any]], answered: Answered) -> None:
             if any(call.key == topology.shards[1] for call in calls):
-                await away.wait()
-            return await execute_some(calls)
+                begun.append(asyncio.create_task(after(away, lambda: parts.redis.begin_some(calls, answered))))
+            else:
+                parts.redis.begin_some(calls, answered)
 
     divided = batcher.ApplyBatcher(Divided())  # type: ignore[arg-type]
     request = ShardRequest(operations=encode_operation(Fail(root_id=0), topology.layout, dict[str, int]().__getitem__))

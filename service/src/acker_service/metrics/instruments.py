@@ -281,9 +281,13 @@ class RedisMetrics:
         try:
             yield
         finally:
-            self.calls[call].inc(count)
-            is_function = call.startswith(FUNCTION_PREFIX)
-            self.round_trip_seconds[call if is_function else COMMAND].observe(time.perf_counter() - started)
+            self.count_round_trip(call, count, started)
+
+    def count_round_trip(self, call: str, count: int, started: float) -> None:
+        """Count a round trip that has ended; ``started`` is the time of `time.perf_counter` at which it was sent."""
+        self.calls[call].inc(count)
+        is_function = call.startswith(FUNCTION_PREFIX)
+        self.round_trip_seconds[call if is_function else COMMAND].observe(time.perf_counter() - started)
 
 
 class PeriodicMetrics:

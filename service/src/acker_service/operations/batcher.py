@@ -12,6 +12,7 @@ from itertools import chain, groupby, islice
 
 from acker_protocol.errors import StoreFull
 
+from acker_service.background import Waiter, called_back
 from acker_service.redis import functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
@@ -34,7 +35,7 @@ ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 
 @dataclass(slots=True, kw_only=True)
 class _PendingCall:
-    """Requests that go to one shard in one call, and the future results of each; ``size`` counts their bytes."""
+    """Requests that go to one shard in one call, and who waits for the result of each; ``size`` counts their bytes."""
 
     key: str
     stamp: Stamp
@@ -42,7 +43,7 @@ class _PendingCall:
     limits: ApplyLimits
     function: ApplyFunction
     requests: list[ShardRequest] = field(default_factory=list)
-    results: list[asyncio.Future[Result]] = field(default_factory=list)
+    results: list[Waiter[Result]] = field(default_factory=list)
     size: int = 0
 
     def call(self, function: ApplyFunction) -> Call[AppliedRequests]:
@@ -107,7 +108,6 @@ class ApplyBatcher:
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
         self._servers: dict[str | None, _Server] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def apply(
         self, topology: Topology, shard: int, function: ApplyFunction, limits: ApplyLimits, request: ShardRequest
@@ -117,6 +117,20 @@ class ApplyBatcher:
         The call goes on if the caller is cancelled: Redis may have received it. The future raises `StaleStamp`,
         `StoreUnavailable`.
         """
+        result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.begin(topology, shard, function, limits, request, result)
+        return result
+
+    def begin(
+        self,
+        topology: Topology,
+        shard: int,
+        function: ApplyFunction,
+        limits: ApplyLimits,
+        request: ShardRequest,
+        result: Waiter[Result],
+    ) -> None:
+        """Apply a request's part to a shard, and give ``result`` the result or the error, as `apply` does."""
         loop = asyncio.get_running_loop()
         key, stamp, settings = topology.shards[shard], topology.stamp, topology.settings
         address = self._redis.server_of(key)
@@ -129,11 +143,9 @@ class ApplyBatcher:
         if not calls or calls[-1].size + len(request.operations) > MAX_CALL_BYTES:
             calls.append(_PendingCall(key=key, stamp=stamp, settings=settings, limits=limits, function=function))
         call = calls[-1]
-        result: asyncio.Future[Result] = loop.create_future()
         call.requests.append(request)
         call.results.append(result)
         call.size += len(request.operations)
-        return result
 
     def _send_or_wait(self, server: _Server) -> None:
         """Send what was collected, or collect on until a round trip ends."""
@@ -148,32 +160,21 @@ class ApplyBatcher:
         pending, server.calls, server.timer = server.calls, {}, None
         for round_trip in _round_trips(chain.from_iterable(pending.values())):
             server.under_way += 1
-            task = asyncio.create_task(self._run(round_trip))
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._ended, server))
+            _begin_or_refuse_new_roots(
+                self._redis,
+                [call.call(call.function) for call in round_trip],
+                partial(_without_new_roots, round_trip),
+                partial(self._settle, server, round_trip),
+            )
 
-    def _ended(self, server: _Server, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+    def _settle(
+        self, server: _Server, calls: Sequence[_PendingCall], replies: Sequence[AppliedRequests | Exception]
+    ) -> None:
+        for call, reply in zip(calls, replies, strict=True):
+            call.settle(reply)
         server.under_way -= 1
         if server.calls and server.under_way < MAX_UNDER_WAY:
             self._send(server)
-
-    async def _run(self, calls: Sequence[_PendingCall]) -> None:
-        replies: Sequence[AppliedRequests | BaseException]
-        try:
-            replies = await self._apply(calls)
-        except Exception as error:  # noqa: BLE001 - every caller that waits gets the error
-            replies = [error] * len(calls)
-        for call, reply in zip(calls, replies, strict=True):
-            call.settle(reply)
-
-    async def _apply(self, calls: Sequence[_PendingCall]) -> list[AppliedRequests | Exception]:
-        """Make the calls; those that Redis has no memory for as the function that begins no roots."""
-        return await _execute_or_refuse_new_roots(
-            self._redis,
-            [call.call(call.function) for call in calls],
-            lambda index: calls[index].call(functions.apply.apply_without_new_roots),
-        )
 
 
 def _round_trips(calls: Iterable[_PendingCall]) -> Iterator[list[_PendingCall]]:
@@ -188,17 +189,32 @@ def _round_trips(calls: Iterable[_PendingCall]) -> Iterator[list[_PendingCall]]:
     yield round_trip
 
 
-async def _execute_or_refuse_new_roots(
+def _without_new_roots(calls: Sequence[_PendingCall], index: int) -> Call[AppliedRequests]:
+    return calls[index].call(functions.apply.apply_without_new_roots)
+
+
+def _begin_or_refuse_new_roots(
     redis: RedisClient,
     calls: Sequence[Call[AppliedRequests]],
     without_new_roots: Callable[[int], Call[AppliedRequests]],
-) -> list[AppliedRequests | Exception]:
-    replies = await redis.execute_some(calls)
-    if full := [index for index, reply in enumerate(replies) if isinstance(reply, StoreFull)]:
-        retried = await redis.execute_some([without_new_roots(index) for index in full])
-        for index, reply in zip(full, retried, strict=True):
-            replies[index] = reply
-    return replies
+    answered: Callable[[list[AppliedRequests | Exception]], None],
+) -> None:
+    """Make calls; those that Redis has no memory for are made again as the function that begins no roots."""
+
+    def refuse_where_full(replies: list[AppliedRequests | Exception]) -> None:
+        full = [index for index, reply in enumerate(replies) if isinstance(reply, StoreFull)]
+        if not full:
+            answered(replies)
+            return
+
+        def answer(retried: Sequence[AppliedRequests | Exception]) -> None:
+            for index, reply in zip(full, retried, strict=True):
+                replies[index] = reply
+            answered(replies)
+
+        redis.begin_some([without_new_roots(index) for index in full], answer)
+
+    redis.begin_some(calls, refuse_where_full)
 
 
 async def apply_each_or_refuse_new_roots(
@@ -211,11 +227,12 @@ async def apply_each_or_refuse_new_roots(
 
     Where Redis has no memory for a call, the function that begins no roots applies all the rest of it.
     """
-    return await _execute_or_refuse_new_roots(
-        redis,
-        [function(*own).at(*place) for place, own in zip(places, args, strict=True)],
-        lambda index: functions.apply.apply_without_new_roots(*args[index]).at(*places[index]),
-    )
+    calls = [function(*own).at(*place) for place, own in zip(places, args, strict=True)]
+
+    def without_new_roots(index: int) -> Call[AppliedRequests]:
+        return functions.apply.apply_without_new_roots(*args[index]).at(*places[index])
+
+    return await called_back(partial(_begin_or_refuse_new_roots, redis, calls, without_new_roots))
 
 
 async def apply_or_refuse_new_roots(

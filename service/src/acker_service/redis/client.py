@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from acker_protocol.errors import ServiceError, StoreUnavailable
 from acker_protocol.redis_url import Kind, read_redis_url
 from redis.exceptions import RedisError
 
-from acker_service.background import cancel_and_wait
+from acker_service.background import called_back, cancel_and_wait
 from acker_service.metrics.instruments import RedisMetrics
 from acker_service.redis import errors, functions, keys, library, rights
 from acker_service.redis.calls import Argument, Call, nothing, read
@@ -57,6 +59,7 @@ class RedisClient:
         self._slot_map = SlotMap(make_discovery(url), self._outages, connections=connections, timeout=timeout)
         self._replicas = durability.replicas
         self._writes: set[asyncio.Task[bool]] = set()
+        self._following: set[asyncio.Task[None]] = set()
         self.is_cluster = read_redis_url(url).kind is Kind.CLUSTER
         self._publish_command = "SPUBLISH" if self.is_cluster else "PUBLISH"
 
@@ -80,21 +83,78 @@ class RedisClient:
         return [call.decode(reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def execute_some(self, calls: Sequence[Call[R]]) -> list[R | Exception]:
+        """Make several calls as `begin_some` does, and wait for their results."""
+        return await called_back(partial(self.begin_some, calls))
+
+    def begin_some(self, calls: Sequence[Call[R]], answered: Callable[[list[R | Exception]], None]) -> None:
         """Make several calls in one round trip to each server; each has its own result, or the error that it met.
 
-        The round trips to a server share one connection, and several are in flight on it: for frequent, short calls.
-        An error is a service error or `StaleStamp`. The error of one call changes nothing about the others.
+        ``answered`` is called once with all of them. The round trips to a server share one connection, and several are
+        in flight on it: for frequent, short calls. An error is a service error or `StaleStamp`. The error of one call
+        changes nothing about the others.
+
+        The calls are written at once. A task is made only where something has to be waited for: a server that is not
+        known, its connection or its library, replicas, a call that has to be sent again.
         """
+        if not self._begin_at_once(calls, answered):
+            self._follow(self._execute_some(calls), calls, answered)
+
+    def _begin_at_once(self, calls: Sequence[Call[R]], answered: Callable[[list[R | Exception]], None]) -> bool:
+        if self._replicas and any(call.confirm for call in calls):
+            return False
+        node = self._slot_map.known(call.key for call in calls)
+        return node is not None and node.begin(calls, partial(self._note, node, calls, answered, time.perf_counter()))
+
+    def _note(
+        self,
+        node: Node,
+        calls: Sequence[Call[R]],
+        answered: Callable[[list[R | Exception]], None],
+        started: float,
+        replies: list[Any] | Exception,
+    ) -> None:
+        """Count a round trip, and pass the results on, or have those calls sent again that were not started."""
+        self._metrics.count_round_trip(calls[0].name, len(calls), started)
+        received = [replies] * len(calls) if isinstance(replies, Exception) else replies
+        self._outages.note(node.name, calls, received)
+        if any(map(errors.was_not_started, received)):
+            self._follow(self._complete(calls, received, 0), calls, answered)
+        else:
+            answered(list(map(self._result, calls, received)))
+
+    def _follow(
+        self,
+        results: Coroutine[Any, Any, list[R | Exception]],
+        calls: Sequence[Call[R]],
+        answered: Callable[[list[R | Exception]], None],
+    ) -> None:
+        """Pass on what a task of its own results in; where that fails, every call has the error."""
+
+        async def follow() -> None:
+            try:
+                found = await results
+            except Exception as error:  # noqa: BLE001 - everyone who waits gets the error
+                found = [error] * len(calls)
+            answered(found)
+
+        task = asyncio.create_task(follow())
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+
+    async def _execute_some(self, calls: Sequence[Call[R]]) -> list[R | Exception]:
         replicas = self._replicas if any(call.confirm for call in calls) else 0
         try:
             replies = await self._send(calls, replicas, pipelined=True)
         except ServiceError as error:  # a server is not known: nothing was sent
             return [error] * len(calls)
-        if any(isinstance(reply, Exception) for reply in replies):
-            try:
-                await self._retry_not_started(calls, replies, replicas)
-            except ServiceError as error:
-                replies = [error if errors.was_not_started(reply) else reply for reply in replies]
+        return await self._complete(calls, replies, replicas)
+
+    async def _complete(self, calls: Sequence[Call[R]], replies: list[Any], replicas: int) -> list[R | Exception]:
+        """Have those calls sent again that were not started, and return the results of all."""
+        try:
+            await self._retry_not_started(calls, replies, replicas)
+        except ServiceError as error:
+            replies = [error if errors.was_not_started(reply) else reply for reply in replies]
         return list(map(self._result, calls, replies))
 
     def server_of(self, key: str) -> str | None:

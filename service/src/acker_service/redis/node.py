@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 from acker_service.redis import functions, layout, library, rights
 from acker_service.redis.calls import Argument, Call, Command
 from acker_service.redis.errors import as_problems, is_denied, normalized
-from acker_service.redis.pipeline import Pipeline
+from acker_service.redis.pipeline import Answered, Pipeline
 
 CONFIRM_MS = 1_000
 """Milliseconds that replicas have to confirm a write."""
@@ -68,12 +69,23 @@ class Node:
                     replies = await self._pipeline.send([call.command for call in calls])
                 else:
                     replies = await self._send(calls, replicas)
-                if any(map(is_denied, replies)):
-                    self._is_loaded = False  # rights were taken away: check them before anything else is half done
+                self._check_rights(replies)
                 return replies
         finally:
             self._busy -= 1
             self._ended.set()
+
+    def begin(self, calls: Sequence[Call[Any]], answered: Answered) -> bool:
+        """Send the commands of calls on the connection that round trips share, if nothing has to be waited for.
+
+        ``answered`` is called once, with the replies or with the error of the connection. False: nothing was sent.
+        """
+        if not self._is_loaded:
+            return False
+        if not self._pipeline.begin([call.command for call in calls], partial(self._end, answered)):
+            return False
+        self._busy += 1
+        return True
 
     async def command(self, *command: Argument) -> Any:
         """Run one plain command; only for reading and for the server's own state."""
@@ -126,6 +138,18 @@ class Node:
         """Close all connections."""
         await self._pipeline.close()
         await self._redis.aclose(close_connection_pool=True)
+
+    def _end(self, answered: Answered, replies: list[Any] | Exception) -> None:
+        self._busy -= 1
+        self._ended.set()
+        if not isinstance(replies, Exception):
+            self._check_rights(replies)
+        answered(replies)
+
+    def _check_rights(self, replies: Sequence[object]) -> None:
+        """Let the rights be checked before anything else is half done if some were taken away."""
+        if any(map(is_denied, replies)):
+            self._is_loaded = False
 
     async def _load_once(self) -> None:
         """Replace an older library on this server: it may have been away when the others were updated.

@@ -1,25 +1,29 @@
 """One connection to Redis on which several round trips are in flight.
 
-A connection of the pool serves one round trip at a time, and redis-py sets up timeouts and tasks for each. Here the
-commands of a round trip are written at once, and one task reads all replies, which come in the order of the commands.
+A connection of the pool serves one round trip at a time, and redis-py sets up timeouts and tasks for each. Here
+redis-py connects and logs in. From then on the commands of a round trip are written at once, and the replies, which
+come in the order of the commands, are read in callbacks of the transport.
 """
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import hiredis
+from redis._parsers import BaseParser
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import InvalidResponse, RedisError, ResponseError
+from redis.exceptions import InvalidResponse
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from acker_service.background import cancel_and_wait
+from acker_service.background import called_back, cancel_and_wait
 from acker_service.redis.calls import Command
-from acker_service.redis.errors import normalized
+
+Answered = Callable[[list[Any] | Exception], None]
+"""Called with the replies of a round trip in the order of its commands, or with the error that ended the connection."""
 
 
 class Pipeline:
@@ -39,6 +43,14 @@ class Pipeline:
         self._connecting: asyncio.Task[_Session] | None = None
         self._is_closed = False
 
+    def begin(self, commands: Sequence[Command], answered: Answered) -> bool:
+        """Write commands on the open connection, and call ``answered`` once; False if none is open: nothing is sent."""
+        session = self._session
+        if session is None or session.is_closed:
+            return False
+        session.begin(commands, answered)
+        return True
+
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands, and give their replies; an error of a command is among the replies.
 
@@ -47,7 +59,10 @@ class Pipeline:
         session = self._session
         if session is None or session.is_closed:
             session = await self._connected()
-        return await session.send(commands)
+        replies: list[Any] | Exception = await called_back(partial(session.begin, commands))
+        if isinstance(replies, Exception):
+            raise replies
+        return replies
 
     async def close(self) -> None:
         """Close the connection for good; what is not answered fails."""
@@ -55,7 +70,7 @@ class Pipeline:
         if self._connecting is not None:
             await cancel_and_wait(self._connecting)
         if self._session is not None:
-            await self._session.close()
+            self._session.close()
 
     async def _connected(self) -> "_Session":
         """Open a connection, one for all that wait for it."""
@@ -90,85 +105,78 @@ class Pipeline:
             connecting.exception()  # its waiters raise it; if all were cancelled, nobody does
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class _RoundTrip:
     """Commands that were written. ``deadline`` is the time of the loop by which the next reply has to be there."""
 
-    count: int
-    deadline: float
-    answered: "asyncio.Future[list[Any]]"
-    replies: list[Any] = field(default_factory=list)
+    __slots__ = ("answered", "count", "deadline", "replies")
+
+    def __init__(self, count: int, deadline: float, answered: Answered) -> None:
+        self.count = count
+        self.deadline = deadline
+        self.answered = answered
+        self.replies: list[Any] = []
 
 
-class _Session:
-    """An open connection, until it is closed for whatever reason."""
+class _Session(asyncio.Protocol):
+    """An open connection, until it is closed for whatever reason; it takes the transport over from redis-py."""
 
     def __init__(self, connection: AbstractConnection, timeout: float | None) -> None:
-        self._connection = connection
         self._timeout = math.inf if timeout is None else timeout
         self._loop = asyncio.get_running_loop()
         self._unanswered: deque[_RoundTrip] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._reading = asyncio.create_task(self._read())
+        self._reader = hiredis.Reader(protocolError=InvalidResponse, replyError=BaseParser.parse_error)
         self.is_closed = False
+        # Its writer is kept: Python 3.13 closes the transport of one that nobody refers to.
+        taken: Any = connection
+        self._writer, taken._reader, taken._writer = taken._writer, None, None  # noqa: SLF001 - no other way to them
+        self._transport: asyncio.Transport = self._writer.transport
+        self._transport.set_protocol(self)
 
-    async def send(self, commands: Iterable[Command]) -> list[Any]:
-        """Write commands and await their replies."""
-        if self.is_closed or not self._connection.is_connected:
-            raise RedisConnectionError("the connection was closed")
-        packed = [hiredis.pack_command(command) for command in commands]  # type: ignore[arg-type]
-        answered: asyncio.Future[list[Any]] = self._loop.create_future()
+    def begin(self, commands: Sequence[Command], answered: Answered) -> None:
+        """Write commands, and call ``answered`` once, maybe before this returns."""
+        if self.is_closed or self._transport.is_closing():
+            answered(RedisConnectionError("the connection was closed"))
+            return
         deadline = self._loop.time() + self._timeout
-        self._unanswered.append(_RoundTrip(count=len(packed), deadline=deadline, answered=answered))
+        self._unanswered.append(_RoundTrip(len(commands), deadline, answered))
         if self._timer is None and self._timeout < math.inf:
             self._timer = self._loop.call_at(deadline, self._check_deadlines)
+        pack = hiredis.pack_command
+        packed: Any = pack(commands[0]) if len(commands) == 1 else b"".join(map(pack, commands))  # type: ignore[arg-type]
         try:
-            with normalized():  # the commands are written before anything waits; the wait is for a server that reads
-                async with asyncio.timeout_at(deadline if deadline < math.inf else None):
-                    await self._connection.send_packed_command(b"".join(packed), check_health=False)
-        except TimeoutError:
-            self._end(RedisTimeoutError("Timeout writing to the server"))
-        except (RedisError, OSError) as error:
-            self._end(error)
-        except BaseException:
-            answered.cancel()
-            self._end(RedisConnectionError("the connection was closed while commands were written"))
-            raise
-        return await answered
+            self._transport.write(packed)
+        except RuntimeError:  # uvloop's, where the server has reset the connection
+            self._end(RedisConnectionError("the connection was reset"))
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connection; what is not answered fails."""
         self._end(RedisConnectionError("the connection is closed"))
-        await cancel_and_wait(self._reading)
 
-    async def _read(self) -> None:
-        """Read replies until the connection ends, then close it."""
-        error: Exception = RedisConnectionError("the connection is closed")
+    def data_received(self, data: bytes) -> None:
+        """Read replies, and call those that wait for them."""
+        reader, unanswered = self._reader, self._unanswered
         try:
-            with normalized():
-                await self._read_replies()
-        except (RedisError, OSError) as caught:
-            error = caught
-        finally:
-            self._fail(error)
-            await self._connection.disconnect(nowait=True)
+            reader.feed(data)
+            while not self.is_closed and (reply := reader.gets()) is not False:
+                if isinstance(reply, RedisConnectionError):  # of a server that loads its data, or refuses the login
+                    raise reply
+                if not unanswered:
+                    raise InvalidResponse("a reply came to no command")
+                first = unanswered[0]
+                first.replies.append(reply)
+                if len(first.replies) < first.count:
+                    first.deadline = self._loop.time() + self._timeout
+                    continue
+                unanswered.popleft()
+                first.answered(first.replies)
+        except (RedisConnectionError, InvalidResponse) as error:
+            self._end(error)
 
-    async def _read_replies(self) -> None:
-        while True:
-            try:
-                reply = await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)
-            except ResponseError as error:
-                reply = error
-            if not self._unanswered:
-                raise InvalidResponse("a reply came to no command")
-            first = self._unanswered[0]
-            first.replies.append(reply)
-            if len(first.replies) < first.count:
-                first.deadline = self._loop.time() + self._timeout
-                continue
-            self._unanswered.popleft()
-            if not first.answered.done():  # its caller may be cancelled
-                first.answered.set_result(first.replies)
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let all fail that is not answered."""
+        what = "is closed" if exc is None else f"was lost: {exc}"
+        self._end(RedisConnectionError(f"the connection {what}"))
 
     def _check_deadlines(self) -> None:
         """Close the connection if a reply is late; else look again when the next one is due."""
@@ -182,15 +190,13 @@ class _Session:
             self._timer = self._loop.call_at(due, self._check_deadlines)
 
     def _end(self, error: Exception) -> None:
-        """Let all that is not answered fail, and close the connection."""
-        self._fail(error)
-        self._reading.cancel()
-
-    def _fail(self, error: Exception) -> None:
+        """Close the connection, and let all fail that is not answered."""
+        if self.is_closed:
+            return
         self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
+        self._transport.abort()
         unanswered, self._unanswered = self._unanswered, deque()
         for trip in unanswered:
-            if not trip.answered.done():
-                trip.answered.set_exception(error)
+            trip.answered(error)

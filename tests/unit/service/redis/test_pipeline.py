@@ -10,7 +10,6 @@ import hiredis
 import pytest
 from acker_service.redis.node import _pool
 from acker_service.redis.pipeline import Pipeline
-from redis.asyncio import Connection
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
@@ -119,13 +118,14 @@ async def skip(monkeypatch: pytest.MonkeyPatch) -> Skip:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The replies that connections have read."""
     replies: list[object] = []
-    read_response = Connection.read_response
 
-    async def noting(self: Connection, **options: Any) -> object:
-        replies.append(reply := await read_response(self, **options))
-        return reply
+    class Noting(hiredis.Reader):
+        def gets(self, *args: Any) -> object:
+            if (reply := super().gets(*args)) is not False:
+                replies.append(reply)
+            return reply
 
-    monkeypatch.setattr(Connection, "read_response", noting)
+    monkeypatch.setattr(hiredis, "Reader", Noting)
     return replies
 
 
