@@ -104,7 +104,7 @@ class Held:
         self.flows: list[Any] = []
         limits = LoadLimits(body_timeout_s=TIMEOUT_S, max_header_bytes=1_000, max_body_bytes=MAX_BODY_BYTES)
         self.stopping = asyncio.Event()
-        made = limited(limits, Metrics().http, self.stopping)
+        made = limited(limits, Metrics().http, self.stopping, None)
         config = uvicorn.Config(
             self._app, http=made, ws="none", log_config=None, interface="asgi3", timeout_keep_alive=75
         )

@@ -77,7 +77,7 @@ def make_app(
     head.install(app)
     http_metrics.install(app, metrics=parts.metrics.http)
     if settings.role is not Role.WORKER:
-        app.exchanges = Exchanges(_operations(parts, settings, app.state), load)
+        app.exchanges = Exchanges(_operations(parts, settings, app.state), load, app.origins)
     parts.metrics.set_version(VERSION)
     return app
 

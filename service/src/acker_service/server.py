@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from acker_service.app import load_limits, make_app
 from acker_service.claims import address, in_use
 from acker_service.components import Components, make_components, running, store_url
 from acker_service.http import auth
+from acker_service.http.application import Application
 from acker_service.http.certificate import Certificate
 from acker_service.http.connection import Connection, limited
 from acker_service.http.keys import KeysFile
@@ -144,7 +144,7 @@ async def opened(
 
 
 @contextlib.asynccontextmanager
-async def _watch_keys(app: FastAPI, metrics: FileMetrics) -> AsyncIterator[None]:
+async def _watch_keys(app: Application, metrics: FileMetrics) -> AsyncIterator[None]:
     """Install the keys again whenever their file changes."""
     file: KeysFile | None = app.state.keys_file
     if file is None:
@@ -185,9 +185,9 @@ def _drain_s(settings: Settings) -> float:
 
 
 def _uvicorn_config(
-    app: FastAPI, settings: Settings, metrics: HttpMetrics, stopping: asyncio.Event, certificate: Certificate | None
+    app: Application, settings: Settings, metrics: HttpMetrics, stopping: asyncio.Event, certificate: Certificate | None
 ) -> uvicorn.Config:
-    connection = limited(_load_limits(settings), metrics, stopping)
+    connection = limited(_load_limits(settings), metrics, stopping, app.exchanges)
     return uvicorn.Config(
         app,
         host=settings.host,

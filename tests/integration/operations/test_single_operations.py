@@ -1,7 +1,8 @@
 """Single operations over HTTP: what is applied and answered, also where one call of the store does not suffice."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +134,10 @@ async def test_a_store_that_does_not_answer_is_told(
     key: str | None,
     retryable: Any,
 ) -> None:
-    def lost(*_: Any) -> "asyncio.Future[Any]":
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.set_exception(StoreUnavailable("no answer"))
-        return future
+    def lost(*call: Any) -> None:
+        call[-1].set_exception(StoreUnavailable("no answer"))
 
-    monkeypatch.setattr(parts.applier.batcher, "apply", lost)
+    monkeypatch.setattr(parts.applier.batcher, "begin", lost)
     answer = await ready.post(ack(R, E), key=key)
     assert (answer.status_code, answer.json()["retryable"]) == (503, retryable)
 
@@ -156,13 +155,11 @@ async def test_what_has_failed_is_not_applied_again(
 
     calls = list[Any]()
 
-    def failed(*call: Any) -> "asyncio.Future[Any]":
+    def failed(*call: Any) -> None:
         calls.append(call)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.set_exception(error("after the call"))
-        return future
+        call[-1].set_exception(error("after the call"))
 
-    monkeypatch.setattr(parts.applier.batcher, "apply", failed)
+    monkeypatch.setattr(parts.applier.batcher, "begin", failed)
     if form == "single":
         answer = await ready.post(ack(R, E))
     else:
@@ -293,19 +290,19 @@ async def test_a_body_that_is_too_large_is_refused(narrow: httpx.AsyncClient) ->
 async def test_operations_and_other_requests_share_the_limit_of_requests_in_flight(
     narrow: httpx.AsyncClient, parts: Components, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    apply, begun, release = parts.applier.batcher.apply, asyncio.Event(), asyncio.Event()
+    begin, begun, release = parts.applier.batcher.begin, asyncio.Event(), list[Callable[[], None]]()
 
-    async def held(*args: Any) -> Any:
+    def held(*args: Any) -> None:
+        release.append(partial(begin, *args))
         begun.set()
-        await release.wait()
-        return await apply(*args)
 
-    monkeypatch.setattr(parts.applier.batcher, "apply", held)
+    monkeypatch.setattr(parts.applier.batcher, "begin", held)
     first = asyncio.create_task(narrow.post(ACK, content=BODY, headers=JSON))
     await begun.wait()
     refused = [await narrow.post(ACK, content=BODY, headers=JSON), await narrow.get("/v1/topologies/default")]
     assert [answer.json()["code"] for answer in refused] == ["overloaded"] * 2
-    release.set()
+    release[0]()
+    monkeypatch.undo()
     assert (await first).json()["state"] == "early"
     assert (await narrow.get("/v1/topologies/default")).is_success
 

@@ -1,14 +1,16 @@
 """Limits connections before the application sees a request: their number, heads, time to arrive, pipelined requests."""
 
 import asyncio
+import math
 from typing import Any, ClassVar
 
 from acker_protocol.errors import InvalidRequest, Overloaded, ServiceError, TooLarge
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from acker_service.http.answers import Answer
 from acker_service.http.client_transport import ClientTransport, PipelineFlowControl
-from acker_service.http.exchange import CYCLE
+from acker_service.http.exchange import CYCLE, Exchanges, encode_answer
 from acker_service.http.load_shedding import FLOW, UNLIMITED_PATHS, LoadLimits
 from acker_service.http.problems import encode_refusal, respond
 from acker_service.http.request_id import HEADER, REQUEST_ID_KEY, identify
@@ -41,6 +43,7 @@ class Connection(HttpToolsProtocol):
     limits: ClassVar[LoadLimits]
     metrics: ClassVar[HttpMetrics]
     stopping: ClassVar[asyncio.Event]
+    exchanges: ClassVar[Exchanges | None]
     transport: ClientTransport  # type: ignore[assignment]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -55,6 +58,10 @@ class Connection(HttpToolsProtocol):
         self._closing: RequestResponseCycle | None = None
         self._refusal: ServiceError | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._is_between = True  # the parser has begun no request that has not arrived
+        self._is_plain = False  # a plain request is being answered
+        self._is_last = False  # its answer is the last one
+        self._answered_at = -math.inf
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start. A connection over the limit is answered `overloaded`; one far over it is closed."""
@@ -84,6 +91,12 @@ class Connection(HttpToolsProtocol):
         if self._refusal is not None or self.transport.is_closing():
             self._discard(len(data))
             return
+        if self._is_plain:
+            self._pending = memoryview(bytes(self._pending) + data)
+            self.flow.pause_reading()  # so no more than what has been read waits for the answer
+            return
+        if self._may_be_plain() and self._begin_plain(data):
+            return
         if not self._has_arrived and self.cycle.response_complete:
             self._discard(len(data))
         if self._pending or self.pipeline or len(data) > SLICE:
@@ -91,6 +104,38 @@ class Connection(HttpToolsProtocol):
             self._parse_pending()
         else:
             self._parse(data)
+
+    def answer(self, answer: Answer, request_id: bytes) -> None:
+        """Write the answer to a plain request, and go on with what has arrived since."""
+        self._is_plain = False
+        if self.transport.is_closing():
+            return
+        headers = [*self.server_state.default_headers, (HEADER, request_id)]
+        self.transport.write(encode_answer(answer, headers, is_last=self._is_last))
+        self.server_state.total_requests += 1
+        if self._is_last:
+            self.transport.close()
+            return
+        self._answered_at = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._wait_for_next(self.timeout_keep_alive)
+        if self._pending:
+            data, self._pending = bytes(self._pending), NOTHING
+            self.flow.resume_reading()
+            self.data_received(data)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection; plain requests do not set the timer anew, so it looks when the last one was."""
+        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if self._is_plain or left > 0:
+            self._wait_for_next(left if left > 0 else self.timeout_keep_alive)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def on_message_begin(self) -> None:
+        """Note that what follows belongs to a request."""
+        self._is_between = False
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Check the number of headers and the size of the head."""
@@ -119,7 +164,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Stop the timer: the whole request has arrived."""
         self._unread = 0
-        self._has_arrived = True
+        self._has_arrived = self._is_between = True
         self._set_timer(None)
         super().on_message_complete()
 
@@ -152,6 +197,7 @@ class Connection(HttpToolsProtocol):
 
     def announce_close(self) -> None:
         """Let the answer to the last request say `Connection: close`, unless it has begun: nothing follows it."""
+        self._is_last = self._is_plain
         if self.cycle is not None and self.cycle.keep_alive and not self.cycle.response_started:
             self._closing = self.cycle
             self.cycle.keep_alive = False
@@ -161,12 +207,37 @@ class Connection(HttpToolsProtocol):
         self._is_ending = True
         if self.transport.is_closing():
             self.transport.close_now()
+        elif self._is_plain:
+            self._is_last = True
         else:
             super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse malformed HTTP, or a head that is too large."""
         self._refuse(self._refusal or InvalidRequest(msg))
+
+    def _may_be_plain(self) -> bool:
+        """Whether input may be a plain request: nothing is under way, and the connection stays open."""
+        return (
+            self._is_between
+            and self.app is self.config.loaded_app
+            and (self.cycle is None or self.cycle.response_complete)
+            and not (self._pending or self.pipeline or self.flow.write_paused or self.stopping.is_set())
+        )
+
+    def _begin_plain(self, data: bytes) -> bool:
+        if self.exchanges is None:
+            return False
+        self._is_plain = True
+        if not self.exchanges.begin(data, self):
+            self._is_plain = False
+            return False
+        if self._timer is not None:
+            self._set_timer(None)
+        return True
+
+    def _wait_for_next(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
@@ -289,14 +360,19 @@ def _disconnect(cycle: RequestResponseCycle) -> None:
         cycle.message_event.set()
 
 
-def limited(given_limits: LoadLimits, given_metrics: HttpMetrics, given_stopping: asyncio.Event) -> type[Connection]:
+def limited(
+    given_limits: LoadLimits,
+    given_metrics: HttpMetrics,
+    given_stopping: asyncio.Event,
+    given_exchanges: Exchanges | None,
+) -> type[Connection]:
     """Make the class of connections with these limits, counted by these metrics.
 
-    Once ``stopping`` is set, the last answer of each says `Connection: close`.
+    Once ``stopping`` is set, the last answer of each says `Connection: close`. ``exchanges`` answer plain requests.
     """
 
     class Limited(Connection):
-        limits, metrics, stopping = given_limits, given_metrics, given_stopping
+        limits, metrics, stopping, exchanges = given_limits, given_metrics, given_stopping, given_exchanges
 
     given_metrics.limits[CONNECTIONS].set(given_limits.max_connections)
 

@@ -1,13 +1,17 @@
 """Receives the requests to operations within the limits of the process, and sends their answers.
 
-On a connection of our own a request that has arrived whole is read, and its answer written at once, past uvicorn's
-messages of ASGI.
+A plain request on a connection of our own is read and answered in callbacks, without a task (`Exchanges.begin`). Others
+come over ASGI (`Exchanges.serve`); if such a one has arrived whole on a connection of ours, it is read and its answer
+written at once, past uvicorn's messages.
 """
 
+import asyncio
 import time
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol
 
 from acker_protocol.errors import InvalidRequest, Overloaded, ServiceError
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -16,8 +20,14 @@ from acker_service.http.answers import Answer, answer_error
 from acker_service.http.http_metrics import OTHER, count_answer
 from acker_service.http.load_shedding import FLOW, BoundedBody, Load
 from acker_service.http.operations import Address, Operations
+from acker_service.http.origins import OriginCheck
 from acker_service.http.parameters import check_size, first_of_each, read_body
+from acker_service.http.plain_requests import PlainRequest, PlainRequests
+from acker_service.http.request_id import HEADER, choose_id
 from acker_service.metrics.instruments import IN_FLIGHT
+from acker_service.metrics.logs import log_request
+
+_METHOD = "POST"
 
 CYCLE = "acker.cycle"
 """The key in a request's scope that holds uvicorn's state of the request, where a connection of ours received it."""
@@ -26,15 +36,45 @@ CYCLE = "acker.cycle"
 class Exchanges:
     """Serves operations over ASGI under the same limits and metrics as FastAPI's layers."""
 
-    def __init__(self, operations: Operations, load: Load) -> None:
+    def __init__(self, operations: Operations, load: Load, origins: OriginCheck) -> None:
         self.operations = operations
-        self._load = load
+        self.load = load
+        self._origins = origins
+        self._plain = PlainRequests(operations.find)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, data: bytes, connection: "Answering") -> bool:
+        """Begin to answer the request that these bytes are, if it is plain and there is room for it.
+
+        The connection gets the answer, maybe before this returns. False: ASGI has to serve it, and nothing was done.
+        """
+        request, load = self._plain.read(data), self.load
+        if request is None or not self._origins.takes(request.headers):
+            return False
+        if not load.in_flight.has() or not load.bytes.has(len(request.body)):
+            return False
+        load.in_flight.acquire()
+        load.bytes.acquire(len(request.body))
+        exchange = _Exchange(self, connection, request)
+        operations = self.operations
+        try:
+            admitted = operations.admit(request.address, _METHOD, request.headers, request.query)
+            check_size(len(request.body), max_bytes=operations.max_body_bytes)
+            rest = operations.begin(admitted, request.body, exchange)
+        except Exception as error:  # noqa: BLE001 - answered and logged as those of other addresses are
+            exchange.set_exception(error)
+            return True
+        if rest is not None:
+            task = asyncio.create_task(exchange.follow(rest))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return True
 
     async def serve(
         self, address: Address, scope: Scope, receive: Receive, send: Send, cycle: RequestResponseCycle | None
     ) -> None:
         """Answer a request; ``cycle`` is uvicorn's state of it, from a connection of ours."""
-        started, load, flow = time.perf_counter(), self._load, scope.get(FLOW)
+        started, load, flow = time.perf_counter(), self.load, scope.get(FLOW)
         if flow is not None and flow.write_paused:
             await flow.drain()
         try:
@@ -83,12 +123,64 @@ class Exchanges:
                 body.hold(len(whole))
                 check_size(len(whole), max_bytes=operations.max_body_bytes)
             return await operations.answer(request, whole)
-        except ServiceError as error:
-            return answer_error(error)
         except ClientDisconnect:
             return answer_error(InvalidRequest("the body was cut off"))
         except Exception as error:  # noqa: BLE001 - answered and logged as those of other addresses are
-            return Answer.of(await problems.respond_unexpected(Request(scope), error))
+            return _answer_failure(error, scope["method"], scope["path"])
+
+
+class Answering(Protocol):
+    """A connection of our own while a plain request is answered on it."""
+
+    def answer(self, answer: Answer, request_id: bytes) -> None:
+        """Write the answer, unless the client is gone, and go on with what has arrived since."""
+
+
+class _Exchange:
+    """A plain request that waits for its answer, and the capacity that it uses."""
+
+    __slots__ = ("_connection", "_exchanges", "_logged", "_request", "_request_id", "_started")
+
+    def __init__(self, exchanges: Exchanges, connection: Answering, request: PlainRequest) -> None:
+        self._exchanges = exchanges
+        self._connection = connection
+        self._request = request
+        self._started = time.perf_counter()
+        self._request_id = choose_id(request.headers.get(HEADER))
+        self._logged = log_request(self._request_id)
+
+    def done(self) -> bool:
+        """An answer is always given, which counts it and frees its capacity."""
+        return False
+
+    def set_result(self, answer: Answer, /) -> None:
+        """Count the answer before it is sent: a client that has it finds it counted."""
+        load, request = self._exchanges.load, self._request
+        template = request.address.route.template
+        count_answer(load.metrics, template, _METHOD, answer.status, answer.problem, self._started)
+        self._logged.id = None
+        load.in_flight.release()
+        load.bytes.release(len(request.body))
+        self._connection.answer(answer, self._request_id)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Answer with what is wrong."""
+        self.set_result(_answer_failure(error, _METHOD, self._request.address.path))
+
+    async def follow(self, answer: Coroutine[Any, Any, Answer]) -> None:
+        """Answer with what a coroutine returns or raises."""
+        try:
+            found = await answer
+        except Exception as error:  # noqa: BLE001 - answered and logged as those of other addresses are
+            self.set_exception(error)
+        else:
+            self.set_result(found)
+
+
+def _answer_failure(error: BaseException, method: str, path: str) -> Answer:
+    if isinstance(error, ServiceError):
+        return answer_error(error)
+    return Answer.of(problems.respond_unexpected(method, path, error))
 
 
 async def _send(answer: Answer, send: Send) -> None:
@@ -113,20 +205,25 @@ def write_answer(cycle: RequestResponseCycle, answer: Answer) -> None:
     """
     if cycle.disconnected:
         return
-    parts = [STATUS_LINE[answer.status]]
-    for name, value in cycle.default_headers:
-        parts += (name, b": ", value, b"\r\n")
-    for name, value in answer.headers:
-        parts += (name, b": ", value, b"\r\n")
-    if not cycle.keep_alive:
-        parts.append(b"connection: close\r\n")
-    parts.append(b"\r\n")
-    if cycle.scope["method"] != "HEAD":
-        parts.append(answer.body)
+    encoded = encode_answer(answer, cycle.default_headers, is_last=not cycle.keep_alive)
+    if cycle.scope["method"] == "HEAD":
+        encoded = encoded[: len(encoded) - len(answer.body)]
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = False
-    cycle.transport.write(b"".join(parts))
+    cycle.transport.write(encoded)
     cycle.message_event.set()
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
+
+
+def encode_answer(answer: Answer, headers: Iterable[tuple[bytes, bytes]], *, is_last: bool) -> bytes:
+    """Encode a whole answer, with headers before its own; the last one of its connection says so."""
+    parts = [STATUS_LINE[answer.status]]
+    for name, value in headers:
+        parts += (name, b": ", value, b"\r\n")
+    for name, value in answer.headers:
+        parts += (name, b": ", value, b"\r\n")
+    parts.append(b"connection: close\r\n\r\n" if is_last else b"\r\n")
+    parts.append(answer.body)
+    return b"".join(parts)

@@ -4,19 +4,21 @@ A head and a body give an answer; nothing here reads from a connection or writes
 addresses: nearly all requests come to them, and its layers take several times as long as the operation.
 """
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
 from acker_protocol.errors import InvalidRequest, MethodNotAllowed, ServiceError
-from acker_protocol.operations import Init
+from acker_protocol.operations import Init, Operation
 from acker_protocol.routes import IDEMPOTENCY_KEY
 from acker_protocol.wire.fields import idempotency_key
 from acker_protocol.wire.operations import VERBS
 from starlette.datastructures import State
 
+from acker_service.background import Waiter
 from acker_service.http.answers import ALL, EXCEPTIONS, Answer, answer_batch, answer_single
 from acker_service.http.auth import key_of
 from acker_service.http.keys import Key, Scope, authorize
@@ -24,7 +26,7 @@ from acker_service.http.parameters import JSON, NAME, check_content_type, check_
 from acker_service.operations import decoding
 from acker_service.operations.applier import Applier
 from acker_service.operations.batch import SingleOperation
-from acker_service.operations.request import ApplyRequest
+from acker_service.operations.request import ApplyRequest, Reply
 from acker_service.topologies.registry import TopologyRegistry
 from acker_service.topologies.topology import Topology
 
@@ -171,16 +173,40 @@ class Operations:
 
         Raises `ServiceError`.
         """
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        rest = self.begin(request, body, waiting)
+        return await (waiting if rest is None else rest)
+
+    def begin(self, request: Admitted, body: bytes, waiter: Waiter[Answer]) -> Coroutine[Any, Any, Answer] | None:
+        """Begin to answer a request as `answer` does, without a task where one call of the store is all it takes.
+
+        None: ``waiter`` is given the answer, or the error. Else the coroutine returns the answer.
+
+        Raises `ServiceError`.
+        """
         verb = request.address.route.verb
         if verb == BATCH:
-            return await self._answer_batch(request, body)
+            return self._answer_batch(request, body)
         operation = decoding.decode_operation(verb, body)
         if request.key.rate is not None:
             self._state.rates.take_operations(request.key, 1)
         whole = ApplyRequest(endpoint=verb, operations=SingleOperation(operation), key=_read_key(request.repeat_key))
-        topology = self._registry.cached(request.address.topology) or await self._read_topology(request, whole)
-        if isinstance(operation, Init):
-            _check_timeouts(topology, whole)
+        topology = self._registry.cached(request.address.topology)
+        if topology is not None:
+            if isinstance(operation, Init):
+                _check_timeouts(topology, whole)
+            if self._applier.begin(topology, whole, _Single(operation, waiter)):
+                return None
+        return self._answer_single(request, whole, operation, topology)
+
+    async def _answer_single(
+        self, request: Admitted, whole: ApplyRequest, operation: Operation, topology: Topology | None
+    ) -> Answer:
+        """Apply an operation that takes more than one call of the store."""
+        if topology is None:
+            topology = await self._read_topology(request, whole)
+            if isinstance(operation, Init):
+                _check_timeouts(topology, whole)
         return answer_single(operation, await self._applier.apply(topology, whole))
 
     async def _answer_batch(self, request: Admitted, body: bytes) -> Answer:
@@ -204,6 +230,30 @@ class Operations:
         except ServiceError as error:
             error.retryable = error.retryable and whole.is_repeatable
             raise
+
+
+class _Single:
+    """Waits for the reply to a single operation, and gives its own waiter the answer."""
+
+    __slots__ = ("_operation", "_waiter")
+
+    def __init__(self, operation: Operation, waiter: Waiter[Answer]) -> None:
+        self._operation = operation
+        self._waiter = waiter
+
+    def done(self) -> bool:
+        return self._waiter.done()
+
+    def set_result(self, reply: Reply, /) -> None:
+        try:
+            answer = answer_single(self._operation, reply)
+        except Exception as error:  # noqa: BLE001 - who waits gets the error
+            self._waiter.set_exception(error)
+        else:
+            self._waiter.set_result(answer)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        self._waiter.set_exception(error)
 
 
 def _find_key(keys: Sequence[Key] | None, headers: Headers) -> Key:

@@ -100,18 +100,21 @@ class OriginCheck:
         if self._state.keys is not None:
             return None
         headers = first_of_each(scope["headers"])
-        host = headers.get(b"host")
-        is_plain = b"origin" not in headers and b"sec-fetch-site" not in headers
-        if is_plain and host in self._hosts:  # nearly all: a lookup is all that they cost
+        if self.takes(headers):  # nearly all: a lookup is all that they cost
             return None
         denial = self._policy.denial(scope["method"], scope["path"], headers)
         if denial is not None:
             return ForbiddenOrigin(denial)
-        if is_plain and scope["path"] not in UNLIMITED_PATHS and len(host or b"") <= MAX_HOST_BYTES:
+        host = headers.get(b"host")
+        if _names_no_page(headers) and scope["path"] not in UNLIMITED_PATHS and len(host or b"") <= MAX_HOST_BYTES:
             if len(self._hosts) >= MAX_HOSTS:
                 self._hosts.clear()
             self._hosts.add(host)
         return None
+
+    def takes(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request with these headers is taken for what was found before; False: `refusal` has to look."""
+        return self._state.keys is not None or (_names_no_page(headers) and headers.get(b"host") in self._hosts)
 
     async def refuse(
         self, error: ForbiddenOrigin, scope: Scope, receive: Receive, send: Send, *, route: str = OTHER
@@ -136,6 +139,10 @@ def _is_of(origin: Origin | None, host: str | None) -> bool:
     scheme, *place = origin
     name, port = authority
     return place == [name, DEFAULT_PORTS.get(scheme) if port is None else port]
+
+
+def _names_no_page(headers: Mapping[bytes, bytes]) -> bool:
+    return b"origin" not in headers and b"sec-fetch-site" not in headers
 
 
 def _opens_page(method: str, path: str, headers: Mapping[bytes, bytes]) -> bool:

@@ -78,7 +78,7 @@ def install(app: FastAPI) -> None:
         RequestValidationError: _on_invalid,
         HTTPException: _on_http,
         ClientDisconnect: _on_disconnect,
-        Exception: respond_unexpected,
+        Exception: _on_unexpected,
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
@@ -115,7 +115,11 @@ async def _on_disconnect(_: Request, __: ClientDisconnect) -> JSONResponse:
     return respond(InvalidRequest("the body was cut off"))
 
 
-async def respond_unexpected(request: Request, error: Exception) -> JSONResponse:
+async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
+    return respond_unexpected(request.method, request.url.path, error)
+
+
+def respond_unexpected(method: str, path: str, error: BaseException) -> JSONResponse:
     """Log an error that nobody expects, and make the response."""
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    _log.error("%s %s failed", method, path, exc_info=error)
     return respond(ServiceError("the acker met a fault of its own; it is in its log"))

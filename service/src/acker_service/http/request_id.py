@@ -27,8 +27,13 @@ def identify(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return the id in the first header of a request, if it is 1 to 128 visible ASCII characters; else make one."""
     for name, value in headers:
         if name == HEADER:
-            return value if _VALID.fullmatch(value) else make_id()
+            return choose_id(value)
     return make_id()
+
+
+def choose_id(given: bytes | None) -> bytes:
+    """Return the id that a request gives, if it is 1 to 128 visible ASCII characters; else make one."""
+    return given if given is not None and _VALID.fullmatch(given) else make_id()
 
 
 def request_id(scope: Scope) -> str:

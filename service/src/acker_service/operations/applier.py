@@ -1,6 +1,7 @@
 """Applies requests to the roots of a topology, each part exactly once."""
 
 import asyncio
+import contextvars
 import math
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +9,7 @@ import numpy as np
 from acker_protocol.errors import ServiceError, StoreUnavailable, TopologyBusy
 from acker_protocol.operations import Init
 
+from acker_service.background import Waiter
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.operations.batch import KINDS, STATES, OperationBatch, ShardPart
@@ -65,6 +67,7 @@ class Applier:
         self._metrics = metrics
         self._max_early = max_early
         self._known_limits: dict[tuple[int, int, int, int, SpoutCheck], ApplyLimits] = {}
+        self._again: set[asyncio.Task[None]] = set()
         self.batcher = ApplyBatcher(redis)
         self.limiter = PendingLimiter(redis, shards)
 
@@ -76,23 +79,27 @@ class Applier:
         Raises `StoreUnavailable` if a shard did not answer, or may not have applied its part; ``retryable`` says
         whether the request may be sent again: not where the login lacks a right.
         """
-        if request.is_single and topology.deletion is None:
-            own = self._at_once(topology, request)
-            if own is not None:
-                shard = topology.layout.shard_of(request.single.root_id)
-                function, limits = apply_function(self._backpressure), self._limits(topology, SpoutCheck.NONE)
-                try:
-                    applied = await self.batcher.apply(topology, shard, function, limits, own)
-                except StaleStamp as stale:
-                    topology = await self._registry.refresh_after(topology, stale)
-                except StoreUnavailable as error:
-                    raise request.result_unknown(error) from error
-                else:
-                    return self._reply_to_single(topology, request, applied)
-        return await self._apply_to_shards(topology, request)
+        waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        return await (waiting if self.begin(topology, request, waiting) else self._apply_to_shards(topology, request))
+
+    def begin(self, topology: Topology, request: ApplyRequest, waiter: Waiter[Reply]) -> bool:
+        """Apply a single operation that one call applies, which is sent together with others.
+
+        ``waiter`` is given what `apply` would return or raise. False: it takes more than one call, or is none, and
+        nothing was done.
+        """
+        if not request.is_single or topology.deletion is not None:
+            return False
+        own = self._at_once(topology, request)
+        if own is None:
+            return False
+        shard = topology.layout.shard_of(request.single.root_id)
+        function, limits = apply_function(self._backpressure), self._limits(topology, SpoutCheck.NONE)
+        self.batcher.begin(topology, shard, function, limits, own, _Single(self, topology, request, waiter))
+        return True
 
     def _at_once(self, topology: Topology, request: ApplyRequest) -> ShardRequest | None:
-        """Encode a single operation that one call applies, which is sent together with others.
+        """Encode a single operation that one call applies.
 
         None: it takes more than one call. That is so for an init whose spout task is capped, not known here, or may
         have a full mailbox.
@@ -107,7 +114,8 @@ class Applier:
             return None
         return request.single_shard_request(topology, index)
 
-    def _reply_to_single(self, topology: Topology, request: ApplyRequest, applied: Result) -> Reply:
+    def reply_to_single(self, topology: Topology, request: ApplyRequest, applied: Result) -> Reply:
+        """Count an applied operation, and return the reply to its request."""
         assert isinstance(applied, Applied)  # every spout task is registered
         kind = KINDS[type(request.single)]
         if applied.replayed:
@@ -115,6 +123,30 @@ class Applier:
         else:
             self._metrics.operations[topology.name, kind, STATES[applied.codes]].inc()
         return Reply(codes=applied.codes, replayed=applied.replayed)
+
+    def apply_again(
+        self,
+        topology: Topology,
+        request: ApplyRequest,
+        stale: StaleStamp,
+        waiter: Waiter[Reply],
+        context: contextvars.Context,
+    ) -> None:
+        """Read a topology again whose shard refused its stamp, and give the waiter what applying results in then."""
+
+        async def apply() -> None:
+            try:
+                reply = await self._apply_to_shards(await self._registry.refresh_after(topology, stale), request)
+            except Exception as error:  # noqa: BLE001 - who waits gets the error
+                if not waiter.done():
+                    waiter.set_exception(error)
+            else:
+                if not waiter.done():
+                    waiter.set_result(reply)
+
+        task = asyncio.get_running_loop().create_task(apply(), context=context)
+        self._again.add(task)
+        task.add_done_callback(self._again.discard)
 
     async def _apply_to_shards(self, topology: Topology, request: ApplyRequest) -> Reply:
         """Apply a request shard by shard, as often as shards refuse its stamp."""
@@ -258,6 +290,39 @@ class Applier:
                     self._metrics.repeated[topology, kind].inc(count)
                 else:
                     self._metrics.operations[topology, kind, state].inc(count)
+
+
+class _Single:
+    """Waits for the result of a single operation, and gives its own waiter the reply."""
+
+    __slots__ = ("_applier", "_context", "_request", "_topology", "_waiter")
+
+    def __init__(self, applier: Applier, topology: Topology, request: ApplyRequest, waiter: Waiter[Reply]) -> None:
+        self._applier = applier
+        self._topology = topology
+        self._request = request
+        self._waiter = waiter
+        self._context = contextvars.copy_context()
+
+    def done(self) -> bool:
+        return self._waiter.done()
+
+    def set_result(self, result: Result, /) -> None:
+        try:
+            reply = self._applier.reply_to_single(self._topology, self._request, result)
+        except Exception as error:  # noqa: BLE001 - who waits gets the error
+            self._waiter.set_exception(error)
+        else:
+            self._waiter.set_result(reply)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        if isinstance(error, StaleStamp):
+            self._applier.apply_again(self._topology, self._request, error, self._waiter, self._context)
+            return
+        if isinstance(error, StoreUnavailable):
+            cause, error = error, self._request.result_unknown(error)
+            error.__cause__ = cause
+        self._waiter.set_exception(error)
 
 
 def apply_function(backpressure: Backpressure) -> ApplyFunction:

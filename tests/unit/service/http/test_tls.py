@@ -42,7 +42,7 @@ class Unencrypted:
 
     def _serve(self, files: CertificateFiles) -> TlsConnection:
         limits, parts = LoadLimits(max_header_bytes=MAX_HEADER_BYTES), self.parts
-        made: type[Connection] = limited(limits, self.metrics.http, asyncio.Event())
+        made: type[Connection] = limited(limits, self.metrics.http, asyncio.Event(), None)
 
         class Noting(made):  # type: ignore[valid-type, misc]
             def data_received(self, data: bytes) -> None:

@@ -1,0 +1,91 @@
+"""Reads requests to operations that come in their plain form: whole, in one piece, with nothing that needs a parser.
+
+Nearly all requests of clients are plain, and those of one client differ in few lines. So a head is split into lines,
+and each is looked up among the lines that were read before. Whatever is not plain is left to the parser of HTTP: a body
+in chunks, a head in pieces, several requests at once, a header that is there twice, `Expect`, HTTP/1.0.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from acker_service.http.operations import Address, Headers
+
+MAX_HEAD_BYTES = 8_192
+"""How long a plain head may be."""
+MAX_LINES = 64
+"""How many headers it may have."""
+MAX_KNOWN = 4_096
+"""How many lines are remembered with what they say."""
+MAX_KNOWN_BYTES = 512
+"""How long a line may be to be remembered."""
+
+_END = b"\r\n\r\n"
+_REQUEST = re.compile(rb"POST (/[A-Za-z0-9._/-]{1,255})(?:\?([A-Za-z0-9=&_-]{0,64}))? HTTP/1\.1")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)")
+_NOT_PLAIN = frozenset((b"transfer-encoding", b"expect", b"upgrade", b"trailer", b"te"))
+
+
+@dataclass(slots=True)
+class PlainRequest:
+    """A POST to an address of operations. ``headers`` has one value of each name, in lower case."""
+
+    address: Address
+    query: bytes
+    headers: Headers
+    body: bytes
+
+
+class PlainRequests:
+    """Reads plain requests; ``find`` gives the address of operations that a path is, None for another path."""
+
+    def __init__(self, find: Callable[[str], Address | None]) -> None:
+        self._find = find
+        self._known: dict[bytes, tuple[bytes, bytes]] = {}
+
+    def read(self, data: bytes) -> PlainRequest | None:
+        """Read a request; None for bytes that are not one plain request to an address of operations."""
+        end = data.find(_END, 0, MAX_HEAD_BYTES)
+        if end < 0:
+            return None
+        first, *lines = data[:end].split(b"\r\n")
+        known, headers = self._known, dict[bytes, bytes]()
+        path, query = known.get(first) or self._read_line(first, _REQUEST)
+        if not path or len(lines) > MAX_LINES:
+            return None
+        for line in lines:
+            name, value = known.get(line) or self._read_line(line, _HEADER)
+            headers[name] = value
+        body = data[end + len(_END) :]
+        if len(headers) != len(lines) or b"" in headers or not _is_plain(headers, len(body)):
+            return None
+        address = self._find(path.decode("ascii"))
+        return None if address is None else PlainRequest(address, query, headers, body)
+
+    def _read_line(self, line: bytes, form: re.Pattern[bytes]) -> tuple[bytes, bytes]:
+        """Read a line, the path and the query of a request or the name and the value of a header; nothing if it fails.
+
+        A header cannot be read as a request, which has no colon before its first space.
+        """
+        found = form.fullmatch(line)
+        if found is None:
+            return b"", b""
+        name, value = found[1], found[2] or b""
+        pair = (name, value) if form is _REQUEST else (name.lower(), value)
+        if len(line) <= MAX_KNOWN_BYTES:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[line] = pair
+        return pair
+
+
+def _is_plain(headers: Headers, size: int) -> bool:
+    """Whether the body of a request is all that follows its head, and the connection stays as it is."""
+    length = headers.get(b"content-length", b"")
+    return (
+        length.isdigit()
+        and len(length) <= len(str(size)) + 1
+        and int(length) == size
+        and _NOT_PLAIN.isdisjoint(headers)
+        and headers.get(b"connection", b"keep-alive").lower() == b"keep-alive"
+    )
