@@ -38,6 +38,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.timers: list[Timer] = []
+        self.now = 0.0
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         self.timers.append(Timer(seconds, callback))
@@ -47,7 +48,7 @@ class Clock:
         return asyncio.get_running_loop().create_task(work)
 
     def time(self) -> float:
-        return 0.0
+        return self.now
 
     def running(self) -> list[float]:
         return [timer.seconds for timer in self.timers if not timer.cancelled]
@@ -94,9 +95,12 @@ class Transport(asyncio.Transport):
 
 
 class Held:
-    """A connection, its transport and its clock; the application answers when the test says so."""
+    """A connection, its transport and its clock; the application answers when the test says so.
 
-    def __init__(self) -> None:
+    ``exchanges`` answer plain requests, if there are any.
+    """
+
+    def __init__(self, exchanges: Any = None) -> None:
         self.answer = asyncio.Event()
         self.clock = Clock()
         self.transport = Transport()
@@ -104,7 +108,7 @@ class Held:
         self.flows: list[Any] = []
         limits = LoadLimits(body_timeout_s=TIMEOUT_S, max_header_bytes=1_000, max_body_bytes=MAX_BODY_BYTES)
         self.stopping = asyncio.Event()
-        made = limited(limits, Metrics().http, self.stopping, None)
+        made = limited(limits, Metrics().http, self.stopping, exchanges)
         config = uvicorn.Config(
             self._app, http=made, ws="none", log_config=None, interface="asgi3", timeout_keep_alive=75
         )

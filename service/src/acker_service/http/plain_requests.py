@@ -23,6 +23,10 @@ MAX_KNOWN_BYTES = 512
 _END = b"\r\n\r\n"
 _REQUEST = re.compile(rb"POST (/[A-Za-z0-9._/-]{1,255})(?:\?([A-Za-z0-9=&_-]{0,64}))? HTTP/1\.1")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)")
+
+Known = dict[bytes, tuple[bytes, bytes]]
+"""Lines, and the two things that each says."""
+
 _NOT_PLAIN = frozenset((b"transfer-encoding", b"expect", b"upgrade", b"trailer", b"te"))
 
 
@@ -41,7 +45,8 @@ class PlainRequests:
 
     def __init__(self, find: Callable[[str], Address | None]) -> None:
         self._find = find
-        self._known: dict[bytes, tuple[bytes, bytes]] = {}
+        self._firsts: Known = {}
+        self._lines: Known = {}
 
     def read(self, data: bytes) -> PlainRequest | None:
         """Read a request; None for bytes that are not one plain request to an address of operations."""
@@ -49,12 +54,12 @@ class PlainRequests:
         if end < 0:
             return None
         first, *lines = data[:end].split(b"\r\n")
-        known, headers = self._known, dict[bytes, bytes]()
-        path, query = known.get(first) or self._read_line(first, _REQUEST)
+        known, headers = self._lines, dict[bytes, bytes]()
+        path, query = self._firsts.get(first) or _read_first(first, self._firsts)
         if not path or len(lines) > MAX_LINES:
             return None
         for line in lines:
-            name, value = known.get(line) or self._read_line(line, _HEADER)
+            name, value = known.get(line) or _read_header(line, known)
             headers[name] = value
         body = data[end + len(_END) :]
         if len(headers) != len(lines) or b"" in headers or not _is_plain(headers, len(body)):
@@ -62,21 +67,25 @@ class PlainRequests:
         address = self._find(path.decode("ascii"))
         return None if address is None else PlainRequest(address, query, headers, body)
 
-    def _read_line(self, line: bytes, form: re.Pattern[bytes]) -> tuple[bytes, bytes]:
-        """Read a line, the path and the query of a request or the name and the value of a header; nothing if it fails.
 
-        A header cannot be read as a request, which has no colon before its first space.
-        """
-        found = form.fullmatch(line)
-        if found is None:
-            return b"", b""
-        name, value = found[1], found[2] or b""
-        pair = (name, value) if form is _REQUEST else (name.lower(), value)
-        if len(line) <= MAX_KNOWN_BYTES:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[line] = pair
-        return pair
+def _read_first(line: bytes, known: Known) -> tuple[bytes, bytes]:
+    """Return the path and the query that the first line names; nothing where it has another form."""
+    found = _REQUEST.fullmatch(line)
+    return (b"", b"") if found is None else _remember(line, (found[1], found[2] or b""), known)
+
+
+def _read_header(line: bytes, known: Known) -> tuple[bytes, bytes]:
+    """Return the name, in lower case, and the value of a header; nothing where it has another form."""
+    found = _HEADER.fullmatch(line)
+    return (b"", b"") if found is None else _remember(line, (found[1].lower(), found[2]), known)
+
+
+def _remember(line: bytes, pair: tuple[bytes, bytes], known: Known) -> tuple[bytes, bytes]:
+    if len(line) <= MAX_KNOWN_BYTES:
+        if len(known) >= MAX_KNOWN:
+            known.clear()
+        known[line] = pair
+    return pair
 
 
 def _is_plain(headers: Headers, size: int) -> bool:
