@@ -9,6 +9,7 @@ from bench.baseline import NAME
 from bench.operating import BARE, DETAILED, TRACED, UNTRACED, WATCHED
 from bench.processes import LOADS
 from bench.redis_time import FURTHEST
+from bench.single import BARE_ACK, KEYED_ACK
 from bench.sizes import Sizes
 from bench.table import Line, Result, Skipped, number, rows
 
@@ -38,9 +39,9 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
     few, many = sizes.levels[0], sizes.levels[-1]
     wave = f"{sizes.due:,} timeouts within {sizes.due_s:g} s"
     return tuple(Goal(name=name, group=group, line=line) for name, group, line in (
-        ("a single ack, 32 connections", "single", "the service, a single ack, 32 connections"),
-        ("a single ack, 1 connection", "single", "the service, a single ack, 1 connection"),
-        ("a single ack, 99th percentile, 32 connections", "single", "p99 of a single ack, 32 connections"),
+        *((f"{what}, {load}", "single", f"the service, {what}, {load}")
+          for what in (BARE_ACK, KEYED_ACK) for load in ("32 connections", "1 connection")),
+        ("a single ack, 99th percentile, 32 connections", "single", f"p99 of {KEYED_ACK}, 32 connections"),
         ("Redis, a single ack", "single", f"Redis, a single ack, 32 connections, beside {NAME}"),
         *((f"an operation, {form}, inits and acks by 1,000", "batches",
            f"the service, an operation, {form}, beyond the idle service, inits and acks in each batch")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import uvloop
+from acker_protocol.routes import IDEMPOTENCY_KEY
 
 _LENGTH = b"content-length: "
 
@@ -28,9 +29,11 @@ class WrongAnswerError(Exception):
     """A request was not answered as it has to be."""
 
 
-def post(path: str, body: bytes, content_type: str) -> bytes:
-    """Write a request."""
+def post(path: str, body: bytes, content_type: str, *, key: str | None = None) -> bytes:
+    """Write a request; ``key`` is its idempotency key."""
     head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    if key is not None:
+        head += f"{IDEMPOTENCY_KEY.lower()}: {key}\r\n"
     fields = f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + fields.encode() + body
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from acker_service.settings import Settings
 
 from bench import direct
-from bench.http_batches import PATH, make_topology
+from bench.http_batches import make_topology
 from bench.measure import Series
 from bench.progress import Progress
 from bench.servers import one
 from bench.serving import Served, acker, cpu_by_process, family
-from bench.single import CONNECTIONS, emitted, take
+from bench.single import BARE_ACK, CONNECTIONS, emitted, requests_of, take
 from bench.sizes import Sizes
 from bench.table import Line, Result, Skipped
 
@@ -48,7 +48,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
             for connections, (name, (service, store)) in itertools.product(LOADS, served.items()):
                 acks = emitted(service, sizes.singles)
                 before = cpu_by_process(family(service.pid))
-                take(service, f"{PATH}/ack", acks, taken[name, connections], connections, store)
+                take(service, requests_of(BARE_ACK, acks), taken[name, connections], connections, store)
                 _note_processes(service, before, len(acks), taken[name, connections])
     found = {key: {what: Series.of(own) for what, own in all_.items()} for key, all_ in taken.items()}
     for connections in LOADS:

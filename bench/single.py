@@ -1,5 +1,9 @@
-"""Measures single requests, beside an empty route of FastAPI that is served the same way, and an earlier commit."""
+"""Measures single requests, beside an empty route of FastAPI that is served the same way, and an earlier commit.
 
+Each request is sent once bare, and once as clients send it: with an idempotency key and the component's name.
+"""
+
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +24,9 @@ GROUP = "single"
 CONNECTIONS = 32
 FEWER = 5
 """One connection sends so many times fewer requests."""
-CPU_GOAL, CPU_GOAL_ALONE, P99_GOAL = 1.0, 2.5, 2.0
+CPU_GOAL, CPU_GOAL_ALONE, P99_GOAL = 0.62, 1.25, 1.2
 """What is to be reached, as ratios to the empty route: with 32 connections, with one; with 32."""
+BARE_ACK, KEYED_ACK = "a single ack", "a single ack with key and component"
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 ROUTE = "an empty route of FastAPI"
 
@@ -40,15 +45,19 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
             make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
         for number in progress.over(range(sizes.rounds)):
             for connections, count in ((CONNECTIONS, sizes.singles), (1, sizes.singles // FEWER)):
-                for code, (service, store) in baseline.turns(services, number):
-                    acks = emitted(service, count)
-                    take(service, f"{PATH}/ack", acks, taken[f"service {connections}{code}"], connections, store)
+                for what in (BARE_ACK, KEYED_ACK):
+                    for code, (service, store) in baseline.turns(services, number):
+                        bodies = emitted(service, count)
+                        take(
+                            service, requests_of(what, bodies), taken[f"{what} {connections}{code}"], connections, store
+                        )
                 for name, served in (("empty", empty), ("echo", echo)):
-                    take(served, "/", acks, taken[f"{name} {connections}"], connections)
+                    requests = [load.post("/", body, JSON) for body in bodies]
+                    take(served, requests, taken[f"{name} {connections}"], connections)
     series = {name: {what: Series.of(values) for what, values in own.items()} for name, own in taken.items()}
     yield from _lines(series)
     yield from (
-        _distribution(name, taken[f"{key} {CONNECTIONS}"]) for name, key in (("Acker", "service"), (ROUTE, "empty"))
+        _distribution(name, taken[f"{key} {CONNECTIONS}"]) for name, key in (("Acker", BARE_ACK), (ROUTE, "empty"))
     )
 
 
@@ -60,11 +69,16 @@ def emitted(service: Served, count: int) -> list[bytes]:
     return [body.encode() for body in json_operations(trees.acks(), verb="")]
 
 
-def take(
-    served: Served, path: str, bodies: list[bytes], taken: Taken, connections: int, store: Member | None = None
-) -> None:
-    """Send bodies over so many connections, and note what it took of whom."""
-    requests = [load.post(path, body, JSON) for body in bodies]
+def requests_of(what: str, bodies: list[bytes]) -> list[bytes]:
+    """Write the requests of acks, bare or with what a client sends besides."""
+    path = f"{PATH}/ack"
+    if what == BARE_ACK:
+        return [load.post(path, body, JSON) for body in bodies]
+    return [load.post(path, body[:-1] + b',"component":"bench"}', JSON, key=uuid.uuid4().hex) for body in bodies]
+
+
+def take(served: Served, requests: list[bytes], taken: Taken, connections: int, store: Member | None = None) -> None:
+    """Send requests over so many connections, and note what it took of whom."""
     cpu, redis = served.cpu_s(), store.cpu_s() if store else 0.0
     expected = b'"pending"' if store else b"accepted"
     sent = load.send(served.port, requests, connections=connections, expected=expected)
@@ -84,14 +98,15 @@ def _lines(taken: dict[str, dict[str, Series]]) -> Iterator[Line | Skipped]:
         (CONNECTIONS, many, CPU_GOAL, P99_GOAL),
         (1, "1 connection", CPU_GOAL_ALONE, None),
     ):
-        service, empty = taken[f"service {connections}"], taken[f"empty {connections}"]
-        earlier = taken.get(f"service {connections}{baseline.NAME}", {})
-        line = _line(f"the service, a single ack, {load_of}", us, service["cpu"], ROUTE, empty["cpu"], at_most=cpu_goal)
-        yield from baseline.both(line, earlier.get("cpu"))
-        line = _line(f"Redis, a single ack, {load_of}", us, service["redis"], "the service", service["cpu"])
-        yield from baseline.both(line, earlier.get("redis"))
-        yield _line(f"p99 of a single ack, {load_of}", "ms", service["p99"], ROUTE, empty["p99"], at_most=p99_goal)
-    service, empty, echo = (taken[f"{name} {CONNECTIONS}"] for name in ("service", "empty", "echo"))
+        empty = taken[f"empty {connections}"]
+        for what in (BARE_ACK, KEYED_ACK):
+            service, earlier = taken[f"{what} {connections}"], taken.get(f"{what} {connections}{baseline.NAME}", {})
+            line = _line(f"the service, {what}, {load_of}", us, service["cpu"], ROUTE, empty["cpu"], at_most=cpu_goal)
+            yield from baseline.both(line, earlier.get("cpu"))
+            line = _line(f"Redis, {what}, {load_of}", us, service["redis"], "the service", service["cpu"])
+            yield from baseline.both(line, earlier.get("redis"))
+            yield _line(f"p99 of {what}, {load_of}", "ms", service["p99"], ROUTE, empty["p99"], at_most=p99_goal)
+    service, empty, echo = (taken[f"{name} {CONNECTIONS}"] for name in (BARE_ACK, "empty", "echo"))
     yield _line(f"single acks, {many}", "/s", service["rate"], ROUTE, empty["rate"])
     yield _line(f"the load, a single ack, {many}", us, service["load"], "the service", service["cpu"])
     yield _line("the load at an echo", "requests/s", echo["rate"], "the same at the service", service["rate"])
