@@ -16,7 +16,6 @@ from acker_protocol.wire.packed import encode_packed
 from acker_service.app import make_app
 from acker_service.components import Components
 from acker_service.http.application import Application
-from acker_service.http.exchange import CYCLE
 from acker_service.http.operations import MAX_ADDRESSES
 from acker_service.settings import Role, Settings
 from acker_service.topologies.topology import Deletion
@@ -170,18 +169,6 @@ async def test_what_has_failed_is_not_applied_again(
         )
     assert answer.is_error
     assert len(calls) == 1
-
-
-async def test_a_request_and_its_scope_do_not_refer_to_each_other(ready: Caller) -> None:
-    """Otherwise every request would stay until the garbage collector comes."""
-    app = ready.http._transport.app  # type: ignore[attr-defined]
-    scope = {"type": "http", "method": "GET", "path": "/livez", "query_string": b"", "headers": [], CYCLE: object()}
-
-    async def nothing(*_: Any) -> Any:
-        return {"type": "http.request"}
-
-    await app(scope, nothing, nothing)
-    assert CYCLE not in scope
 
 
 async def test_an_unexpected_error_is_logged_and_answered(

@@ -3,7 +3,7 @@
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from acker_service.http.exchange import CYCLE, Exchanges
+from acker_service.http.exchange import Exchanges
 from acker_service.http.http_metrics import OTHER
 from acker_service.http.origins import OriginCheck
 from acker_service.http.request_id import REQUEST_ID_KEY, named
@@ -24,7 +24,6 @@ class Application(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        cycle = scope.pop(CYCLE, None)  # it refers to the scope: both would wait for the garbage collector
         if REQUEST_ID_KEY not in scope:
             send = named(scope, send)
         logged, exchanges = log_request(scope[REQUEST_ID_KEY]), self.exchanges
@@ -36,6 +35,6 @@ class Application(FastAPI):
             elif exchanges is None or address is None:
                 await super().__call__(scope, receive, send)
             else:
-                await exchanges.serve(address, scope, receive, send, cycle)
+                await exchanges.serve(address, scope, receive, send)
         finally:
             logged.id = None

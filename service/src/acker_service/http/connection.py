@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from acker_service.http.answers import Answer
 from acker_service.http.client_transport import ClientTransport, PipelineFlowControl
-from acker_service.http.exchange import CYCLE, Exchanges, encode_answer
+from acker_service.http.exchange import Exchanges, encode_answer
 from acker_service.http.load_shedding import FLOW, UNLIMITED_PATHS, LoadLimits
 from acker_service.http.problems import encode_refusal, respond
 from acker_service.http.request_id import HEADER, REQUEST_ID_KEY, identify
@@ -242,7 +242,6 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
         cycle.scope[FLOW] = self.flow  # type: ignore[literal-required]
-        cycle.scope[CYCLE] = cycle  # type: ignore[literal-required]
         request_id = cycle.scope[REQUEST_ID_KEY] = identify(cycle.scope["headers"])  # type: ignore[literal-required]
         cycle.default_headers = [*cycle.default_headers, (HEADER, request_id)]
         super()._start_asgi_task(cycle, app)

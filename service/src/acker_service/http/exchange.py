@@ -1,8 +1,7 @@
 """Receives the requests to operations within the limits of the process, and sends their answers.
 
 A plain request on a connection of our own is read and answered in callbacks, without a task (`Exchanges.begin`). Others
-come over ASGI (`Exchanges.serve`); if such a one has arrived whole on a connection of ours, it is read and its answer
-written at once, past uvicorn's messages.
+come over ASGI (`Exchanges.serve`).
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from typing import Any, Protocol
 from acker_protocol.errors import InvalidRequest, Overloaded, ServiceError
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from acker_service.http import problems
 from acker_service.http.answers import Answer, answer_error
@@ -28,9 +27,6 @@ from acker_service.metrics.instruments import IN_FLIGHT
 from acker_service.metrics.logs import log_request
 
 _METHOD = "POST"
-
-CYCLE = "acker.cycle"
-"""The key in a request's scope that holds uvicorn's state of the request, where a connection of ours received it."""
 
 
 class Exchanges:
@@ -70,10 +66,8 @@ class Exchanges:
             task.add_done_callback(self._tasks.discard)
         return True
 
-    async def serve(
-        self, address: Address, scope: Scope, receive: Receive, send: Send, cycle: RequestResponseCycle | None
-    ) -> None:
-        """Answer a request; ``cycle`` is uvicorn's state of it, from a connection of ours."""
+    async def serve(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
         started, load, flow = time.perf_counter(), self.load, scope.get(FLOW)
         if flow is not None and flow.write_paused:
             await flow.drain()
@@ -83,23 +77,17 @@ class Exchanges:
             load.metrics.count_overloaded(IN_FLIGHT)
             answer = answer_error(error)
             count_answer(load.metrics, OTHER, scope["method"], answer.status, answer.problem, started)
-            if cycle is None:
-                await _send(answer, send)
-            else:
-                write_answer(cycle, answer)
+            await _send(answer, send)
             return
         try:
             body = BoundedBody(receive, load.bytes, load.body_timeout_s, load.metrics)
             try:
-                answer = await self._answer(address, scope, body, cycle)
+                answer = await self._answer(address, scope, body)
                 # counted before it is sent: a client that has the answer finds it counted
                 count_answer(
                     load.metrics, address.route.template, scope["method"], answer.status, answer.problem, started
                 )
-                if cycle is None:
-                    await _send(answer, send)
-                else:
-                    write_answer(cycle, answer)
+                await _send(answer, send)
             finally:
                 load.bytes.release(body.held)
             if flow is not None and flow.write_paused:  # wait until the client has taken all but the last 64 KiB
@@ -107,21 +95,14 @@ class Exchanges:
         finally:
             load.in_flight.release()
 
-    async def _answer(
-        self, address: Address, scope: Scope, body: BoundedBody, cycle: RequestResponseCycle | None
-    ) -> Answer:
+    async def _answer(self, address: Address, scope: Scope, body: BoundedBody) -> Answer:
         operations = self.operations
         try:
             headers = first_of_each(scope["headers"])
             request = operations.admit(address, scope["method"], headers, scope["query_string"])
-            whole = None if cycle is None else whole_body(cycle)
-            if whole is None:
-                whole = await read_body(body.receive, max_bytes=operations.max_body_bytes)
-                # rule: an operation is not applied whose key was removed while its body arrived
-                request = operations.check_again(request, headers)
-            else:
-                body.hold(len(whole))
-                check_size(len(whole), max_bytes=operations.max_body_bytes)
+            whole = await read_body(body.receive, max_bytes=operations.max_body_bytes)
+            # rule: an operation is not applied whose key was removed while its body arrived
+            request = operations.check_again(request, headers)
             return await operations.answer(request, whole)
         except ClientDisconnect:
             return answer_error(InvalidRequest("the body was cut off"))
@@ -188,37 +169,8 @@ async def _send(answer: Answer, send: Send) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-def whole_body(cycle: RequestResponseCycle) -> bytes | None:
-    """Return the body of a request if nothing has to be waited for; it can still be received.
-
-    None if some of it is missing, if the client is gone, or if the client waits for `100 Continue`.
-    """
-    if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
-        return None
-    return bytes(cycle.body)
-
-
-def write_answer(cycle: RequestResponseCycle, answer: Answer) -> None:
-    """Write a whole answer with one call of the transport, as `RequestResponseCycle.send` writes it with two.
-
-    Its headers hold `content-length` and no `connection`. An answer for which there is no client any more is dropped.
-    """
-    if cycle.disconnected:
-        return
-    encoded = encode_answer(answer, cycle.default_headers, is_last=not cycle.keep_alive)
-    if cycle.scope["method"] == "HEAD":
-        encoded = encoded[: len(encoded) - len(answer.body)]
-    cycle.response_started = cycle.response_complete = True
-    cycle.waiting_for_100_continue = False
-    cycle.transport.write(encoded)
-    cycle.message_event.set()
-    if not cycle.keep_alive:
-        cycle.transport.close()
-    cycle.on_response()
-
-
 def encode_answer(answer: Answer, headers: Iterable[tuple[bytes, bytes]], *, is_last: bool) -> bytes:
-    """Encode a whole answer, with headers before its own; the last one of its connection says so."""
+    """Encode a whole answer for one write, with headers before its own; the last one of its connection says so."""
     parts = [STATUS_LINE[answer.status]]
     for name, value in headers:
         parts += (name, b": ", value, b"\r\n")
