@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from bench.baseline import NAME
+from bench.http_batches import BY_SIZE
 from bench.operating import BARE, DETAILED, TRACED, UNTRACED, WATCHED
 from bench.processes import LOADS
 from bench.redis_time import FURTHEST
@@ -46,6 +47,8 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         *((f"an operation, {form}, inits and acks by 1,000", "batches",
            f"the service, an operation, {form}, beyond the idle service, inits and acks in each batch")
           for form in ("packed", "JSON")),
+        *((f"an ack, {form}, by {size:,}", "batches", f"the service, an ack, {form}, {size:,} a batch")
+          for form, sizes_ in BY_SIZE.items() for size in sizes_),
         *((f"Redis, {operation}, {pending:,} pending", "redis", f"{line}, {pending:,} pending, beside {NAME}")
           for operation, line in (("an init", "an init"), ("an ack", "an ack"),
                                   ("a last ack", "a last ack, and what forgets it"))

@@ -36,6 +36,8 @@ SIZED, MOST_SIZED = 500, 50_000
 DONE = b'"exceptions":[]'
 GOALS = {"packed": 1.4, "JSON": 2.3}
 """The CPU µs that an operation may take of the service, beyond what it takes while it is idle."""
+BY_SIZE = {"packed": {10: 0.5, 100: 0.6, 1_000: 0.75}, "JSON": {10: 0.6, 100: 0.65, 1_000: 0.85}}
+"""What an ack in a batch of a size may take of the service, as a ratio to the commit."""
 
 Taken = dict[str, list[float]]
 Turns = list[tuple[str, tuple[Served, Member]]]
@@ -87,8 +89,7 @@ def _round(turns: Turns, sizes: Sizes, taken: dict[str, Taken]) -> None:
     for form, (code, (service, store)) in itertools.product(FORMS, turns):
         _updates(service, store, sizes, form, idle[code], taken[code])
     for form, size, (code, (service, _)) in itertools.product(FORMS, sizes.batch_sizes, turns):
-        # The commit is measured too, although no line shows it: the two stores have to hold the same number of roots.
-        taken[code][f"{form} by {size}"].append(_rate(service, form, size))
+        _acks_by(service, form, size, taken[code])
     kinds = (("one root", _acks_of_one), ("many", _acks))
     for (of, make), (code, (service, store)) in itertools.product(kinds, turns):
         acks, before = make(service, sizes.mixed), store.cpu_s()
@@ -132,11 +133,12 @@ def _mixed(service: Served, operations: int, form: str) -> list[bytes]:
     return _requests(batches(mixed(Trees(operations // 2), old)), form, service.packed_version)
 
 
-def _rate(service: Served, form: str, size: int) -> float:
-    """Return how many acks a second are answered in batches of a size, over all connections."""
+def _acks_by(service: Served, form: str, size: int, taken: Taken) -> None:
+    """Ack in batches of a size, over all connections: note how many a second are answered, and what each takes."""
     trees = _pending(service, min(SIZED * size, MOST_SIZED))
-    wall, _ = _send(service, [_requests(batches(trees.acks(), size), form, service.packed_version)], DONE)
-    return len(trees.roots) / wall
+    sent = _timed(service, [_requests(batches(trees.acks(), size), form, service.packed_version)])
+    taken[f"{form} by {size}"].append(len(trees.roots) / sent.wall_s)
+    taken[f"{form} by {size} service"].append(sent.service_s / len(trees.roots) * 1e6)
 
 
 def _acks(service: Served, count: int) -> ColumnBatch:
@@ -189,11 +191,26 @@ def _lines(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Lin
         yield _line(f"the load, an update, {form}", us, taken[f"{form} load"], "the service", service)
         beside = "the same at the service"
         yield _line(f"the load at an echo, {form}", "updates/s", taken[f"{form} echo/s"], beside, taken[f"{form}/s"])
+    yield from _lines_by_size(taken, earlier)
     rate, cpu, beside = "acks of one root/s", "acks of one root Redis", "each of another root"
     yield _line("acks over HTTP, packed, all of one root", "/s", taken[rate], beside, taken["acks of many/s"])
     what = "Redis behind it, an ack, packed, all of one root"
     line = _line(what, us, taken[cpu], beside, taken["acks of many Redis"])
     yield from baseline.both(line, earlier.get(cpu))
+
+
+def _lines_by_size(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Line | Skipped]:
+    """Compare what an ack takes in batches of each size with the commit; a tiny run has not all sizes."""
+    for form, goals in BY_SIZE.items():
+        for size, goal in goals.items():
+            what, key = f"the service, an ack, {form}, {size:,} a batch", f"{form} by {size} service"
+            if key in earlier:
+                yield Line(
+                    group=GROUP, what=what, unit="CPU µs", measured=taken[key], beside=baseline.NAME,
+                    base=earlier[key], ratio_at_most=goal,
+                )  # fmt: skip
+            elif key in taken:
+                yield Skipped(group=GROUP, what=what, why=baseline.MISSING)
 
 
 def _line(what: str, unit: str, measured: Series, beside: str, base: Series, *, at_most: float | None = None) -> Line:
