@@ -19,7 +19,7 @@ READMES = tuple(
     ROOT / folder / "README.md"
     for folder in (".", "client", "client/typescript", "client/go", "client/java", "service", "spark_connector")
 )
-PAGES = (*READMES, ROOT / "CONTRIBUTING.md", ROOT / "RELEASING.md", *sorted(DOCS.rglob("*.md")))
+PAGES = (*READMES, ROOT / "CONTRIBUTING.md", ROOT / "RELEASING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md")))
 
 MARK = re.compile(r"<!-- (?:tested by (?P<test>\S+)|not run: (?P<reason>\S.*)) -->")
 
