@@ -19,10 +19,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class Waiter(Protocol[R_contra]):
-    """Who waits for a result: a future, or an object whose methods go on with it in the callback that has it."""
-
-    def done(self) -> bool:
-        """Whether it waits no more: it has the result, or was cancelled."""
+    """Who waits for a result, and goes on with it in the callback that has it; one of the methods is called, once."""
 
     def set_result(self, result: R_contra, /) -> None:
         """Go on with the result."""
@@ -31,10 +28,24 @@ class Waiter(Protocol[R_contra]):
         """Go on with the error."""
 
 
+class Awaited(asyncio.Future[R]):
+    """A future as a `Waiter`: once its caller was cancelled, what comes is dropped."""
+
+    def set_result(self, result: R, /) -> None:
+        """Give the result to the caller."""
+        if not self.done():
+            super().set_result(result)
+
+    def set_exception(self, error: BaseException, /) -> None:  # type: ignore[override]
+        """Raise the error in the caller."""
+        if not self.done():
+            super().set_exception(error)
+
+
 async def called_back(begin: Callable[[Callable[[R], None]], None]) -> R:
     """Begin something that is given a callback, and return what it calls it with."""
-    waiting: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-    begin(lambda result: None if waiting.done() else waiting.set_result(result))  # the caller may be cancelled
+    waiting: Awaited[R] = Awaited()
+    begin(waiting.set_result)
     return await waiting
 
 

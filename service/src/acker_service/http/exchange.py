@@ -47,10 +47,8 @@ class Exchanges:
         request, load = self._plain.read(data), self.load
         if request is None or not self._origins.takes(request.headers):
             return False
-        if not load.in_flight.has() or not load.bytes.has(len(request.body)):
+        if not load.begin(len(request.body)):
             return False
-        load.in_flight.acquire()
-        load.bytes.acquire(len(request.body))
         exchange = _Exchange(self, connection, request)
         operations = self.operations
         try:
@@ -130,18 +128,13 @@ class _Exchange:
         self._request_id = choose_id(request.headers.get(HEADER))
         self._logged = log_request(self._request_id)
 
-    def done(self) -> bool:
-        """An answer is always given, which counts it and frees its capacity."""
-        return False
-
     def set_result(self, answer: Answer, /) -> None:
         """Count the answer before it is sent: a client that has it finds it counted."""
         load, request = self._exchanges.load, self._request
         template = request.address.route.template
         count_answer(load.metrics, template, _METHOD, answer.status, answer.problem, self._started)
         self._logged.id = None
-        load.in_flight.release()
-        load.bytes.release(len(request.body))
+        load.end(len(request.body))
         self._connection.answer(answer, self._request_id)
 
     def set_exception(self, error: BaseException, /) -> None:

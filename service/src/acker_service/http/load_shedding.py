@@ -142,6 +142,20 @@ class Load:
         for name, capacity in ((IN_FLIGHT, self.in_flight), (WAITING, self.waiting), (BODY_BYTES, self.bytes)):
             metrics.limits[name].set(capacity.limit)
 
+    def begin(self, size: int) -> bool:
+        """Use capacity for a request whose whole body, of so many bytes, has arrived; False if there is none."""
+        in_flight, held = self.in_flight, self.bytes
+        if in_flight.used >= in_flight.limit or held.used + size > held.limit:
+            return False
+        in_flight.used += 1
+        held.used += size
+        return True
+
+    def end(self, size: int) -> None:
+        """Free what `begin` has used."""
+        self.in_flight.used -= 1
+        self.bytes.used -= size
+
 
 def install(app: FastAPI, *, limits: LoadLimits, metrics: HttpMetrics) -> Load:
     """Add the load limits to the app, and return the capacities."""

@@ -4,7 +4,6 @@ A head and a body give an answer; nothing here reads from a connection or writes
 addresses: nearly all requests come to them, and its layers take several times as long as the operation.
 """
 
-import asyncio
 import re
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from acker_protocol.wire.fields import idempotency_key
 from acker_protocol.wire.operations import VERBS
 from starlette.datastructures import State
 
-from acker_service.background import Waiter
+from acker_service.background import Awaited, Waiter
 from acker_service.http.answers import ALL, EXCEPTIONS, Answer, answer_batch, answer_single
 from acker_service.http.auth import key_of
 from acker_service.http.keys import Key, Scope, authorize
@@ -173,7 +172,7 @@ class Operations:
 
         Raises `ServiceError`.
         """
-        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        waiting: Awaited[Answer] = Awaited()
         rest = self.begin(request, body, waiting)
         return await (waiting if rest is None else rest)
 
@@ -240,9 +239,6 @@ class _Single:
     def __init__(self, operation: Operation, waiter: Waiter[Answer]) -> None:
         self._operation = operation
         self._waiter = waiter
-
-    def done(self) -> bool:
-        return self._waiter.done()
 
     def set_result(self, reply: Reply, /) -> None:
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from acker_protocol.errors import ServiceError, StoreUnavailable, TopologyBusy
 from acker_protocol.operations import Init
 
-from acker_service.background import Waiter
+from acker_service.background import Awaited, Waiter
 from acker_service.metrics.instruments import OperationMetrics
 from acker_service.monitoring.backpressure import Backpressure
 from acker_service.operations.batch import KINDS, STATES, OperationBatch, ShardPart
@@ -79,7 +79,7 @@ class Applier:
         Raises `StoreUnavailable` if a shard did not answer, or may not have applied its part; ``retryable`` says
         whether the request may be sent again: not where the login lacks a right.
         """
-        waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        waiting: Awaited[Reply] = Awaited()
         return await (waiting if self.begin(topology, request, waiting) else self._apply_to_shards(topology, request))
 
     def begin(self, topology: Topology, request: ApplyRequest, waiter: Waiter[Reply]) -> bool:
@@ -138,11 +138,9 @@ class Applier:
             try:
                 reply = await self._apply_to_shards(await self._registry.refresh_after(topology, stale), request)
             except Exception as error:  # noqa: BLE001 - who waits gets the error
-                if not waiter.done():
-                    waiter.set_exception(error)
+                waiter.set_exception(error)
             else:
-                if not waiter.done():
-                    waiter.set_result(reply)
+                waiter.set_result(reply)
 
         task = asyncio.get_running_loop().create_task(apply(), context=context)
         self._again.add(task)
@@ -303,9 +301,6 @@ class _Single:
         self._request = request
         self._waiter = waiter
         self._context = contextvars.copy_context()
-
-    def done(self) -> bool:
-        return self._waiter.done()
 
     def set_result(self, result: Result, /) -> None:
         try:

@@ -12,7 +12,7 @@ from itertools import chain, groupby, islice
 
 from acker_protocol.errors import StoreFull
 
-from acker_service.background import Waiter, called_back
+from acker_service.background import Awaited, Waiter, called_back
 from acker_service.redis import functions
 from acker_service.redis.calls import Call
 from acker_service.redis.client import RedisClient
@@ -35,7 +35,10 @@ ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 
 @dataclass(slots=True, kw_only=True)
 class _PendingCall:
-    """Requests that go to one shard in one call, and who waits for the result of each; ``size`` counts their bytes."""
+    """Requests that go to one shard in one call, and who waits for the result of each.
+
+    ``size`` counts their bytes, ``joinable`` those that may be joined with others.
+    """
 
     key: str
     stamp: Stamp
@@ -45,20 +48,21 @@ class _PendingCall:
     requests: list[ShardRequest] = field(default_factory=list)
     results: list[Waiter[Result]] = field(default_factory=list)
     size: int = 0
+    joinable: int = 0
 
     def call(self, function: ApplyFunction) -> Call[AppliedRequests]:
-        return function(self.settings, b"", self.limits, list(self._joined())).at(self.key, self.stamp)
+        requests = self.requests if self.joinable < 2 else list(self._joined())
+        return function(self.settings, b"", self.limits, requests).at(self.key, self.stamp)
 
     def settle(self, reply: AppliedRequests | BaseException) -> None:
         """Give each request its result, or the error of the call."""
         if isinstance(reply, BaseException):
             for result in self.results:
-                if not result.done():
-                    result.set_exception(reply)
+                result.set_exception(reply)
             return
-        for result, applied in zip(self.results, self._results(reply.results), strict=True):
-            if not result.done():
-                result.set_result(applied)
+        results = reply.results if self.joinable < 2 else self._results(reply.results)
+        for result, applied in zip(self.results, results, strict=True):
+            result.set_result(applied)
 
     def _runs(self) -> Iterator[tuple[bool, list[ShardRequest]]]:
         """Divide the requests into runs; those of one run go to Redis as one request if the run may be joined.
@@ -117,7 +121,7 @@ class ApplyBatcher:
         The call goes on if the caller is cancelled: Redis may have received it. The future raises `StaleStamp`,
         `StoreUnavailable`.
         """
-        result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        result: Awaited[Result] = Awaited()
         self.begin(topology, shard, function, limits, request, result)
         return result
 
@@ -146,6 +150,7 @@ class ApplyBatcher:
         call.requests.append(request)
         call.results.append(result)
         call.size += len(request.operations)
+        call.joinable += request.may_be_joined
 
     def _send_or_wait(self, server: _Server) -> None:
         """Send what was collected, or collect on until a round trip ends."""
