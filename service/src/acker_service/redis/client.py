@@ -12,7 +12,7 @@ from acker_protocol.errors import ServiceError, StoreUnavailable
 from acker_protocol.redis_url import Kind, read_redis_url
 from redis.exceptions import RedisError
 
-from acker_service.background import called_back, cancel_and_wait
+from acker_service.background import cancel_and_wait
 from acker_service.metrics.instruments import RedisMetrics
 from acker_service.redis import errors, functions, keys, library, rights
 from acker_service.redis.calls import Argument, Call, nothing, read
@@ -81,10 +81,6 @@ class RedisClient:
         replicas = self._replicas if any(call.confirm for call in calls) else 0
         replies = await self._call_each(calls, replicas)
         return [call.decode(reply) for call, reply in zip(calls, replies, strict=True)]
-
-    async def execute_some(self, calls: Sequence[Call[R]]) -> list[R | Exception]:
-        """Make several calls as `begin_some` does, and wait for their results."""
-        return await called_back(partial(self.begin_some, calls))
 
     def begin_some(self, calls: Sequence[Call[R]], answered: Callable[[list[R | Exception]], None]) -> None:
         """Make several calls in one round trip to each server; each has its own result, or the error that it met.
