@@ -47,7 +47,7 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         *((f"an operation, {form}, inits and acks by 1,000", "batches",
            f"the service, an operation, {form}, beyond the idle service, inits and acks in each batch")
           for form in ("packed", "JSON")),
-        *((f"an ack, {form}, by {size:,}", "batches", f"the service, an ack, {form}, {size:,} a batch")
+        *((f"an ack, {form}, by {size:,}", "batches", f"the service, an ack, {form}, {size:,} a batch, beside {NAME}")
           for form, sizes_ in BY_SIZE.items() for size in sizes_),
         *((f"Redis, {operation}, {pending:,} pending", "redis", f"{line}, {pending:,} pending, beside {NAME}")
           for operation, line in (("an init", "an init"), ("an ack", "an ack"),

@@ -200,16 +200,17 @@ def _lines(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Lin
 
 
 def _lines_by_size(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Line | Skipped]:
-    """Compare what an ack takes in batches of each size with the commit; a tiny run has not all sizes."""
+    """Compare what an ack takes in batches of each size with the commit."""
     for form, goals in BY_SIZE.items():
         for size, goal in goals.items():
-            what, key = f"the service, an ack, {form}, {size:,} a batch", f"{form} by {size} service"
+            key = f"{form} by {size} service"
+            what = f"the service, an ack, {form}, {size:,} a batch, beside {baseline.NAME}"
             if key in earlier:
                 yield Line(
                     group=GROUP, what=what, unit="CPU µs", measured=taken[key], beside=baseline.NAME,
                     base=earlier[key], ratio_at_most=goal,
                 )  # fmt: skip
-            elif key in taken:
+            else:
                 yield Skipped(group=GROUP, what=what, why=baseline.MISSING)
 
 

@@ -112,5 +112,5 @@ TINY = Sizes(
     peer_roots=4,
     peer_tasks=3,
     grown_roots=9,
-    batch_sizes=(1, 100),
+    batch_sizes=(1, 10, 100, 1_000),
 )

@@ -49,6 +49,7 @@ async def test_neither_are_they_where_the_acker_fails(
         raise error
 
     monkeypatch.setattr(type(parts.roots), "force_fail", fails)
+    monkeypatch.setattr(type(parts.applier), "begin", lambda *_: False)
     monkeypatch.setattr(type(parts.applier), "apply", fails)
     transport = httpx.ASGITransport(app=make_app(parts, Settings(), asyncio.Event()), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
