@@ -37,6 +37,9 @@ class Account:
 
     requests: Counter[str] = field(default_factory=Counter)
     failures: dict[str, list[Failure]] = field(default_factory=dict)
+    again_s: float = 0.0
+    """How long the request that took longest was sent again, until it succeeded."""
+
     unanswered: list[str] = field(default_factory=list)
     """Requests that were sent again and again and never succeeded."""
 
@@ -116,15 +119,18 @@ class Caller:
         if method == "POST":
             headers[routes.IDEMPOTENCY_KEY] = secrets.token_hex(8)
         self.account.requests[self.kind] += 1
-        until, counts = time.monotonic() + REPEATS_S, True
+        failed_at: float | None = None
         while True:
             status, answer = self._attempt(method, path, body, headers)
+            now = time.monotonic()
             if isinstance(answer, bytes):
+                if failed_at is not None:
+                    self.account.again_s = max(self.account.again_s, now - failed_at)
                 return json.loads(answer) if answer else {}
-            if counts:
+            if failed_at is None:
                 self.account.fail(self.kind, answer)
-                counts = False
-            if time.monotonic() > until:
+                failed_at = now
+            if now > failed_at + REPEATS_S:
                 self.account.unanswered.append(f"{method} {path}: {status} {answer.code}")
                 return None
             time.sleep(AGAIN_S)

@@ -5,12 +5,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kubernetes import figures
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.cluster import cluster as run_cluster
+from tests.kubernetes.figures import Cost
 from tests.kubernetes.requirements import missing
 
 PATIENCE_S = 1800
 """What a test may take on a busy machine: rollouts wait for grace periods."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--figures", action="store_true", help="write what faults cost into docs/kubernetes.md")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,3 +40,12 @@ def cluster(able: None) -> Iterator[Cluster]:
     """A cluster of two nodes, for all tests."""
     with run_cluster() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def costs(request: pytest.FixtureRequest) -> Iterator[list[Cost]]:
+    """What the faults of this run cost, to which each test of one adds."""
+    costs: list[Cost] = []
+    yield costs
+    if request.config.getoption("--figures"):
+        figures.write(costs)

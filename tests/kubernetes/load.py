@@ -35,6 +35,9 @@ POLL, STREAM, HOOK = "poll", "stream", "hook"
 """Spout tasks, by how their completions are read."""
 
 TASKS = (POLL, STREAM, HOOK)
+KINDS = ("fresh", "httpx", "kept", "long poll", "event stream")
+"""Kinds of callers. The sixth is called: the receiver of webhooks."""
+
 Delivered = Callable[[], list[tuple[str, str, float]]]
 """Returns what the webhook's receiver got: the root, its outcome and the time."""
 

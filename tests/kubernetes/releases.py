@@ -4,7 +4,8 @@ import contextlib
 import json
 import secrets
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from tests.support.waiting import eventually_true
 VALUES = Path(__file__).with_name("values")
 RELEASE = "acker"
 READY_S = 600.0
+LOOK_S = 0.5
+"""Between two looks at what a cluster does, each of which starts kubectl."""
+
 PATIENCE = f"--timeout={READY_S:.0f}s"
 
 
@@ -49,6 +53,10 @@ class Release:
         """Run kubectl in its namespace."""
         return self.cluster.kubectl("--namespace", self.namespace, *arguments, text=text)
 
+    def deployment(self, component: str = "api") -> dict[str, Any]:
+        """Return a Deployment of it."""
+        return self.cluster.get("deployment", f"{RELEASE}-{component}", namespace=self.namespace)
+
     def all_pods(self, component: str) -> list[dict[str, Any]]:
         """Return the pods of a component, also those that are ending."""
         return self.cluster.list("pods", f"app.kubernetes.io/component={component}", namespace=self.namespace)
@@ -61,11 +69,33 @@ class Release:
             if "deletionTimestamp" not in pod["metadata"] and node in {None, pod["spec"].get("nodeName")}
         ]
 
+    def ready_pods(self, component: str = "api", *, node: str | None = None) -> list[dict[str, Any]]:
+        """Return those that are ready."""
+        return [pod for pod in self.pods(component, node=node) if _is_ready(pod)]
+
+    def is_settled(self) -> bool:
+        """Whether every replica that there should be is ready, and no other pod is left."""
+        return all(
+            len(self.all_pods(each)) == len(self.ready_pods(each)) == self.deployment(each)["spec"]["replicas"]
+            for each in ("api", "worker")
+        )
+
+    def wait_until_settled(self) -> None:
+        """Wait for the end of a rollout: also until the pods of before have ended."""
+        for component in ("api", "worker"):
+            self.kubectl("rollout", "status", f"deployment/{RELEASE}-{component}", PATIENCE)
+        eventually_true(self.is_settled, within=READY_S, every=LOOK_S)
+
     @property
     def url(self) -> str:
         """Where its Service is, for callers on this machine too."""
         found = self.cluster.get("service", RELEASE, namespace=self.namespace)
         return f"http://{found['spec']['clusterIP']}:8700"
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 @contextlib.contextmanager
@@ -77,7 +107,7 @@ def namespace(cluster: Cluster, *, name: str | None = None) -> Iterator[str]:
         cluster.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
         # Pods are refused until their account is there, which a controller makes.
         account = ("kubectl", "--namespace", name, "get", "serviceaccount", "default")
-        eventually_true(lambda: cluster.ran(*account).returncode == 0, within=READY_S)
+        eventually_true(lambda: cluster.ran(*account).returncode == 0, within=READY_S, every=LOOK_S)
         yield name
     finally:
         cluster.kubectl("delete", "namespace", name, "--timeout=300s")
@@ -96,15 +126,14 @@ class Receiver:
 
     release: Release
 
-    @property
-    def url(self) -> str:
-        """Where the acker posts."""
+    def url(self, topology: str) -> str:
+        """Return where the acker posts the completions of a topology."""
         found = self.release.cluster.get("service", "receiver", namespace=self.release.namespace)
-        return f"http://{found['spec']['clusterIP']}:{receiver.PORT}/"
+        return f"http://{found['spec']['clusterIP']}:{receiver.PORT}/{topology}"
 
-    def delivered(self) -> list[tuple[str, str, float]]:
-        """Return what it got."""
-        ask = f"http://127.0.0.1:{receiver.PORT}/"
+    def delivered(self, topology: str) -> list[tuple[str, str, float]]:
+        """Return what it got of a topology."""
+        ask = f"http://127.0.0.1:{receiver.PORT}/{topology}"
         told: list[tuple[str, str, float]] = json.loads(
             self.release.kubectl("exec", "receiver", "--", "curl", "-sS", ask)
         )
@@ -125,10 +154,18 @@ def start_receiver(made: Release) -> Receiver:
 def load(made: Release, receives: Receiver, *, token: str = "") -> Iterator[Load]:
     """Callers of a release, from the block's beginning until every completion has come after its end."""
     running = Load(url=made.url, topology=f"load-{secrets.token_hex(3)}", token=token)
-    running.start(receives.url)
+    running.start(receives.url(running.topology))
     try:
         eventually_true(lambda: len(running.completed) > 100, within=READY_S)
         yield running
-        running.stop(receives.delivered)
+        running.stop(lambda: receives.delivered(running.topology))
     finally:
         running.end()
+
+
+@contextlib.contextmanager
+def timed() -> Iterator[Callable[[], float]]:
+    """Yield what returns the seconds that the block took."""
+    began, ended = time.monotonic(), 0.0
+    yield lambda: ended - began
+    ended = time.monotonic()

@@ -1,13 +1,17 @@
 """The load knows what is lost, early or wrong, and counts a request that fails once, however often it is sent again."""
 
+import contextlib
 import http.server
+import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.kubernetes import calls
-from tests.kubernetes.calls import Account, Caller, HttpxLink, Link, RawLink
+from tests.kubernetes import calls, figures, receiver
+from tests.kubernetes.calls import Account, Caller, Failure, HttpxLink, Link, RawLink
 from tests.kubernetes.load import Load
 
 
@@ -56,7 +60,14 @@ def refusing() -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - of the standard library
             """Write nothing."""
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def serving(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server for as long as the block runs; yields its address."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -78,3 +89,30 @@ def test_a_request_that_fails_is_sent_again_with_its_key_and_counts_once(
     assert (account.requests[kind], account.failed(), account.unanswered) == (1, {kind: 1}, [])
     [failure] = account.failures[kind]
     assert (failure.status, failure.code, failure.retryable) == (503, "store_unavailable", True)
+    assert account.again_s > 0
+
+
+def test_the_receiver_tells_a_load_of_its_own_roots_alone() -> None:
+    def body(root: str) -> str:
+        return json.dumps({"data": {"completions": [{"root_id": root, "outcome": "acked"}]}})
+
+    with serving(receiver.Handler) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        for load, root in (("/first", "a"), ("/second", "b"), ("/second", "c")):
+            assert http.post(load, content=body(root)).is_success
+        told = http.get("/second").json()
+    assert [(root, outcome) for root, outcome, _ in told] == [("b", "acked"), ("c", "acked")]
+
+
+def test_figures_of_a_fault_replace_those_of_its_last_run_in_the_file_and_on_the_page(
+    load: Load, tmp_path: Path
+) -> None:
+    file, page = tmp_path / "figures.json", tmp_path / "page.md"
+    page.write_text(f"before\n\n{figures.HEAD}| old |\n\nafter\n")
+    load.account.requests.update(kept=1200, httpx=3)
+    load.account.fail("kept", Failure(at=5.0, request="POST /some", status=0, code="reset", retryable=True))
+    load.account.again_s = 0.52
+    for fault in ("a", "b", "a"):
+        figures.write([figures.cost(fault, load, 3.2)], file, page)
+    rows = [f"| {fault} | 0 of 0 | 0 of 3 | 1 of 1,200 | 0 of 0 | 0 of 0 | 0.5 s | 1 | 3 s |\n" for fault in "ab"]
+    assert page.read_text() == f"before\n\n{figures.HEAD}{''.join(rows)}\nafter\n"
+    assert figures.table(figures.read(file)) == figures.HEAD + "".join(rows)

@@ -18,12 +18,12 @@ async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 40.0) 
     return seen
 
 
-def eventually_true(look: Callable[[], object], *, within: float = 40.0) -> None:
-    """Likewise, for tests that have no event loop."""
+def eventually_true(look: Callable[[], object], *, within: float = 40.0, every: float = 0.02) -> None:
+    """Likewise, for tests that have no event loop; ``every`` so many seconds, where a look takes processor time."""
     until = time.monotonic() + within
     while not look():
         assert time.monotonic() < until, f"not within {within} s"
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def never(look: Callable[[], object], *, for_s: float) -> None:
