@@ -110,7 +110,14 @@ def namespace(cluster: Cluster, *, name: str | None = None) -> Iterator[str]:
         eventually_true(lambda: cluster.ran(*account).returncode == 0, within=READY_S, every=LOOK_S)
         yield name
     finally:
-        cluster.kubectl("delete", "namespace", name, "--timeout=300s")
+        _delete(cluster, name)
+
+
+def _delete(cluster: Cluster, name: str) -> None:
+    """Delete a namespace, in which no pod takes its grace period: nobody calls it any longer."""
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    cluster.kubectl("--namespace", name, "delete", "pods", "--all", "--now", "--wait=false")
+    cluster.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=300s")
 
 
 @contextlib.contextmanager

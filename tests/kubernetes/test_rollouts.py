@@ -12,9 +12,9 @@ from tests.kubernetes.releases import Receiver, Release, load, release, start_re
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Iterator[Release]:
-    """A release with four replicas of the api, and two workers."""
+    """A release with three replicas of the api, and two workers."""
     with release(cluster, "loaded") as made:
-        made.upgrade()
+        made.upgrade("--set", "api.replicas=3")
         yield made
 
 
