@@ -168,7 +168,7 @@ check-deploy: $(VENV)/.dev ## Lint and render the chart and the manifests of dep
 kubernetes: $(VENV)/.dev ## Run a Kubernetes of two nodes on this machine until Ctrl-C (as root; Go builds it first, half an hour)
 	$(BIN)/python -m tests.kubernetes
 
-test-kubernetes: $(VENV)/.dev ## Install the chart in that Kubernetes, with its network policies enforced and its store on a volume (minutes, once Kubernetes is built)
+test-kubernetes: $(VENV)/.dev ## Install, roll out, scale and break the chart in that Kubernetes, under load (half an hour, once Kubernetes is built)
 	$(BIN)/python -m pytest tests/kubernetes
 
 image-test: $(VENV)/.dev ## Build the image and run it as the chart would (as root, on Debian)

@@ -10,6 +10,7 @@ from acker_service.http.keys import configured_keys
 
 from tests.deploy.chart import CASES, CHART, DEPLOY, Chart
 from tests.deploy.tools import Tools
+from tests.kubernetes import figures
 from tests.support.pages import fences
 from tests.support.servers import run_acker
 
@@ -90,3 +91,14 @@ def test_the_page_tells_of_every_alert() -> None:
     rules = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"][0]["rules"]
     told = re.findall(r"^\| `(Acker\w+)` \|", PAGE.read_text(), re.MULTILINE)
     assert told == [rule["alert"] for rule in rules if "alert" in rule]
+
+
+def test_the_page_shows_the_figures_that_are_kept() -> None:
+    assert figures.table(figures.read()) + "\n" in PAGE.read_text()
+    assert len(figures.read()) > 6
+
+
+def test_the_tolerations_of_the_page_are_those_that_the_figures_were_taken_with() -> None:
+    (shown,) = [fence.code for fence in FENCES if fence.code.startswith("tolerations:")]
+    taken = (ROOT / "tests/kubernetes/values/leaving.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(shown) == yaml.safe_load(taken)

@@ -1,6 +1,7 @@
 """What each fault costs the callers of an acker: figures kept beside docs/kubernetes.md, and its table of them."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from tests.kubernetes.load import KINDS, Load
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE, PAGE = DOCS / "kubernetes-figures.json", DOCS / "kubernetes.md"
-COLUMNS = ("fault", *KINDS, "repeated until", "completions lost or early", "all replicas ready")
+COLUMNS = ("fault", *KINDS, "repeated for", "completions lost or early", "all replicas ready after")
 HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
 
 
@@ -55,13 +56,14 @@ def read(file: Path = FILE) -> list[Cost]:
 
 
 def write(costs: Iterable[Cost], file: Path = FILE, page: Path = PAGE) -> None:
-    """Keep figures, each in the place of the one of its fault, and write the table of all of them into the page."""
+    """Keep figures, each in the place of those of its fault before, and write the table of all into the page."""
     kept = {each.fault: each for each in [*read(file), *costs]}
     file.write_text(json.dumps([asdict(each) for each in kept.values()], indent=1) + "\n", encoding="utf-8")
-    before, found, rest = page.read_text(encoding="utf-8").partition(HEAD)
+    text, found = re.subn(
+        rf"{re.escape(HEAD)}(\|.*\n)*", lambda _: table(kept.values()), page.read_text(encoding="utf-8")
+    )
     assert found, f"{page.name} has no table that begins with {HEAD}"
-    _, end, after = rest.partition("\n\n")
-    page.write_text(f"{before}{table(kept.values()).rstrip()}{end}{after}", encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
 
 
 def table(costs: Iterable[Cost]) -> str:

@@ -31,6 +31,9 @@ from tests.kubernetes.calls import (
 PAUSE_S = 0.1
 """Between two roots of a caller; six callers send two requests for each, about 100 a second in all."""
 
+MESSAGE_TIMEOUT_MS = 600_000
+"""Longer than any request is sent again: a root that times out is a fault."""
+
 POLL, STREAM, HOOK = "poll", "stream", "hook"
 """Spout tasks, by how their completions are read."""
 
@@ -66,7 +69,7 @@ class Load:
     def start(self, webhook: str) -> None:
         """Make the topology and the webhook, and start all callers."""
         with self._caller("setting up", RawLink(self.url, keeps=True)) as caller:
-            caller.ask("PUT", routes.topology(self.topology), {"ackers": 2})
+            caller.ask("PUT", routes.topology(self.topology), {"ackers": 2, "message_timeout_ms": MESSAGE_TIMEOUT_MS})
             callback = {"callback": {"kind": "webhook", "url": webhook}}
             for task, document in ((POLL, {}), (STREAM, {}), (HOOK, callback)):
                 assert caller.ask("PUT", routes.spout(self.topology, task), document), self.account.failures
@@ -105,11 +108,11 @@ class Load:
         """Return the roots that were acked, and of which nobody was told."""
         return sorted(self.acked - self.completed.keys())
 
-    def wrong(self) -> list[str]:
-        """Return the roots whose completion came before their ack was sent, or had another outcome than acked."""
+    def wrong(self) -> list[tuple[str, str]]:
+        """Return the roots whose completion came before their ack was sent, or has another outcome than acked."""
         never = float("inf")
         return sorted(
-            root
+            (root, outcome)
             for root, (outcome, at) in self.completed.items()
             if outcome != "acked" or at < self._sent.get(root, never)
         )

@@ -35,7 +35,7 @@ def test_a_completion_is_wrong_if_it_is_early_or_of_another_outcome_or_of_a_root
     load: Load, root: str, outcome: str, at: float
 ) -> None:
     load._note(root, outcome, at)
-    assert load.wrong() == [root]
+    assert load.wrong() == [(root, outcome)]
 
 
 @pytest.fixture
@@ -103,11 +103,12 @@ def test_the_receiver_tells_a_load_of_its_own_roots_alone() -> None:
     assert [(root, outcome) for root, outcome, _ in told] == [("b", "acked"), ("c", "acked")]
 
 
+@pytest.mark.parametrize("rows_before", ["", "| old |\n"])
 def test_figures_of_a_fault_replace_those_of_its_last_run_in_the_file_and_on_the_page(
-    load: Load, tmp_path: Path
+    load: Load, tmp_path: Path, rows_before: str
 ) -> None:
     file, page = tmp_path / "figures.json", tmp_path / "page.md"
-    page.write_text(f"before\n\n{figures.HEAD}| old |\n\nafter\n")
+    page.write_text(f"before\n\n{figures.HEAD}{rows_before}\nafter\n")
     load.account.requests.update(kept=1200, httpx=3)
     load.account.fail("kept", Failure(at=5.0, request="POST /some", status=0, code="reset", retryable=True))
     load.account.again_s = 0.52
