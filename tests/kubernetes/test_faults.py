@@ -28,11 +28,12 @@ def made(cluster: Cluster) -> Iterator[Release]:
 
 @pytest.fixture
 def spread(made: Release) -> Release:
-    """The same with replicas on both nodes: Kubernetes places them anew in a rollout alone."""
-    if not (made.ready_pods(node="node1") and len(made.ready_pods(node="node2")) > 1):
-        made.kubectl("rollout", "restart", "deployment/acker-api", "deployment/acker-worker")
+    """The same with replicas on both nodes: Kubernetes places a pod when it is made, and never again."""
+    if len(made.ready_pods(node="node2")) < 2:
+        moved = [*made.pods(node="node1")[:2], *made.pods("worker", node="node1")[:1]]
+        made.kubectl("delete", "pods", "--now", *(pod["metadata"]["name"] for pod in moved))
         made.wait_until_settled()
-    assert len(made.ready_pods(node="node2")) > 1
+    assert len(made.ready_pods(node="node1")) == len(made.ready_pods(node="node2")) == 2
     return made
 
 
