@@ -33,7 +33,17 @@ FIRST = "README.md#before-the-examples"
 """Where a page of the reference leads to the lines that its examples need."""
 
 VARYING = frozenset(
-    {"at_ms", "deadline_at_ms", "age_ms", "complete_latency_ms", "took_ms", "last_ack_at_ms", "since_at_ms", "scanned"}
+    {
+        "at_ms",
+        "deadline_at_ms",
+        "age_ms",
+        "complete_latency_ms",
+        "took_ms",
+        "last_ack_at_ms",
+        "since_at_ms",
+        "sent_at_ms",
+        "scanned",
+    }
     | {"oldest_unread_at_ms", "last_read_at_ms", "last_emit_at_ms"}
     | {"started_at_ms", "now_ms", "seen_at_ms", "pid", "used_bytes", "remembered_bytes", "connections", "step_ms"}
 )

@@ -55,8 +55,7 @@ async def test_a_traced_root_shows_each_edge_with_its_maker_and_its_state(call: 
     await call.post(ack(R, 1, 3, 4, component="split"))
     await call.post(ack(R, 3, component="count"))
     shown = await tree(call)
-    since = [edge.pop("since_at_ms") for edge in shown["edges"]]
-    assert all(since)
+    assert all(edge.pop("since_at_ms") >= edge.pop("sent_at_ms") > 0 for edge in shown["edges"])
     assert shown == {
         "root_id": format_id(R),
         "state": "pending",
@@ -66,14 +65,27 @@ async def test_a_traced_root_shows_each_edge_with_its_maker_and_its_state(call: 
         "message_id": "42",
         "last_component": "count",
         "outstanding": 2,
+        "ended_at_ms": None,
         "edges": [
-            {"edge_id": format_id(1), "parent": None, "component": "orders", "state": "acked"},
-            {"edge_id": format_id(2), "parent": None, "component": "orders", "state": "open"},
-            {"edge_id": format_id(3), "parent": format_id(1), "component": "split", "state": "acked"},
-            {"edge_id": format_id(4), "parent": format_id(1), "component": "split", "state": "open"},
+            {"edge_id": format_id(1), "parent": None, "component": "orders", "state": "acked", "ended_by": "split"},
+            {"edge_id": format_id(2), "parent": None, "component": "orders", "state": "open", "ended_by": None},
+            {
+                "edge_id": format_id(3),
+                "parent": format_id(1),
+                "component": "split",
+                "state": "acked",
+                "ended_by": "count",
+            },
+            {"edge_id": format_id(4), "parent": format_id(1), "component": "split", "state": "open", "ended_by": None},
         ],
         "truncated": False,
     }
+
+
+async def test_a_root_that_has_ended_tells_when(call: Caller) -> None:
+    await call.post(init(R, 1, trace=True))
+    await call.post(fail(R, reason="no stock"))
+    assert (await tree(call))["ended_at_ms"] == (await call.root(R))["at_ms"]
 
 
 async def test_a_root_that_is_not_traced_shows_what_is_known_and_writes_no_key(call: Caller, parts: Components) -> None:

@@ -27,7 +27,8 @@ class EdgeState(StrEnum):
 class Edge:
     """An edge of the tree.
 
-    ``parent`` is None for an edge of the root, and where it is unknown; ``component`` is the name of what made it.
+    ``parent`` is None for an edge of the root, and where it is unknown; ``component`` is the name of what made it, and
+    ``ended_by`` of what acked or failed it. ``sent_ms`` is when it was made; None where that is unknown.
     """
 
     edge_id: int
@@ -35,6 +36,8 @@ class Edge:
     component: str | None
     state: EdgeState
     since_ms: int
+    sent_ms: int | None
+    ended_by: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,7 @@ class _Edge:
     component: str | None = None
     made: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
+    ended_by: str | None = None
     failed: bool = False
 
     @property
@@ -159,6 +163,7 @@ class _Building:
 
     def _end(self, edge: _Edge, entry: TraceEntry) -> None:
         edge.ended.append(entry.at_ms)
+        edge.ended_by = entry.component
         edge.failed = entry.kind is EntryKind.FAILED_EDGE
 
     def _add_missing(self, ack_val: int, outstanding: int | None) -> None:
@@ -197,4 +202,12 @@ def _shown(edge: _Edge, failed_ms: int | None) -> Edge:
         state, since_ms = EdgeState.FAILED, failed_ms
     else:
         state, since_ms = EdgeState.OPEN, max((*edge.made[:1], *edge.ended))
-    return Edge(edge_id=edge.edge_id, parent=edge.parent, component=edge.component, state=state, since_ms=since_ms)
+    return Edge(
+        edge_id=edge.edge_id,
+        parent=edge.parent,
+        component=edge.component,
+        state=state,
+        since_ms=since_ms,
+        sent_ms=edge.made[0] if edge.made else None,
+        ended_by=None if edge.is_open else edge.ended_by,
+    )

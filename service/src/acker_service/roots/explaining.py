@@ -21,7 +21,8 @@ MAX_EDGES = 10_000
 class Explanation:
     """What is known of a root, and its edges if it is traced; those of one that is not traced are unknown.
 
-    ``truncated``: edges or acks are missing. ``outcome`` is that of a finished root, None if it is not known any more.
+    ``truncated``: edges or acks are missing. ``outcome`` is that of a finished root, None if it is not known any more;
+    ``ended_ms`` is when it ended, None where its trace does not tell.
     """
 
     root_id: int
@@ -34,6 +35,7 @@ class Explanation:
     outstanding: int | None
     edges: Sequence[Edge]
     truncated: bool
+    ended_ms: int | None
 
 
 class RootExplainer:
@@ -75,6 +77,7 @@ def explain(reply: TraceReply, root_id: int, spout_task: str | None) -> Explanat
         edges=tree.edges[:MAX_EDGES],
         truncated=bool(entries)
         and (reply.is_cut or not is_consistent or not tree.is_whole or len(tree.edges) > MAX_EDGES),
+        ended_ms=end.at_ms if end and is_over else None,
     )
 
 

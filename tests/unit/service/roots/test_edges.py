@@ -53,6 +53,23 @@ def test_an_edge_has_its_parent_its_maker_and_the_time_of_its_state() -> None:
     assert tree.is_whole
 
 
+def test_an_edge_tells_when_it_was_sent_and_what_ended_it() -> None:
+    tree = build_tree(
+        [init(1, at=1), ack(1, 2, 3, at=2, by="split"), ack(2, at=5, by="count"), ack(7, at=6, by="store")]
+    )
+    assert {e.edge_id: (e.sent_ms, e.ended_by) for e in tree.edges} == {
+        1: (1, "split"),
+        2: (2, "count"),
+        3: (2, None),
+        7: (None, "store"),
+    }
+
+
+def test_an_edge_that_is_open_again_was_ended_by_nothing() -> None:
+    [first, _] = build_tree([init(1, 2), ack(1, by="split"), ack(1, by="split")]).edges
+    assert (first.state, first.ended_by) == (OPEN, None)
+
+
 def test_an_edge_that_was_acked_before_it_was_made_is_acked() -> None:
     tree = build_tree([ack(2), ack(1, 2, 3), init(1)])
     assert states(tree) == {1: (None, ACKED), 2: (1, ACKED), 3: (1, OPEN)}

@@ -230,6 +230,7 @@ def _show_tree(root: Explanation) -> dict[str, Any]:
         "message_id": root.message_id,
         "last_component": root.last_component,
         "outstanding": root.outstanding,
+        "ended_at_ms": root.ended_ms,
         "edges": [_show_edge(edge) for edge in root.edges],
         "truncated": root.truncated,
     }
@@ -242,4 +243,6 @@ def _show_edge(edge: Edge) -> dict[str, Any]:
         "component": edge.component,
         "state": edge.state.value,
         "since_at_ms": edge.since_ms,
+        "sent_at_ms": edge.sent_ms,
+        "ended_by": edge.ended_by,
     }
