@@ -64,9 +64,9 @@ def test_the_tree_of_a_traced_root_shows_the_open_edge_and_what_made_it(page: Pa
     page.goto(f"/ui/#/t/{scene.topology}/roots/{root}")
     tree = page.get_by_role("region", name="Tree")
     expect(page.locator("#open-edges")).to_contain_text("1 of 2 edges are open, made by reserve")
-    edges = tree.get_by_role("listitem")
-    expect(edges.filter(has_text=child).last).to_contain_text("open")
-    expect(edges.filter(has_text=first).first).to_contain_text("acked")
+    edges = tree.get_by_role("treeitem")
+    expect(edges.filter(has_text=child)).to_contain_text("open")
+    expect(edges.filter(has_text=first)).to_contain_text("reserve")
     scene.ack([root])
     expect(page.locator("#open-edges")).to_contain_text("0 of 2 edges are open")
 

@@ -21,10 +21,30 @@ export function duration(ms) {
   return rest ? `${whole} ${unit} ${rest} ${next[0]}` : `${whole} ${unit}`;
 }
 
+// A duration of work: below ten seconds to the hundredth.
+export const took = (ms) => (ms !== null && ms !== undefined && ms >= 1_000 && ms < 10_000 ? `${(ms / 1_000).toFixed(2)} s` : duration(ms));
+
 export const age = (at_ms, now_ms) => (at_ms === null || at_ms === undefined ? "–" : duration(now_ms - at_ms));
 
-export const time = (at_ms) =>
-  at_ms === null || at_ms === undefined ? "–" : new Date(at_ms).toISOString().replace("T", " ").slice(0, 19);
+const two = (number) => String(number).padStart(2, "0");
+
+// The time in UTC.
+export const utc = (at_ms) => new Date(at_ms).toISOString().replace("T", " ").slice(0, 19);
+
+// The time where the reader is.
+export function local(at_ms) {
+  const at = new Date(at_ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+// The local time, and UTC beside it where that is another; the date of UTC where that is another day.
+export function timeParts(at_ms) {
+  const [here, there] = [local(at_ms), utc(at_ms)];
+  if (here === there) return [`${here} UTC`, ""];
+  return [here, `${here.slice(0, 10) === there.slice(0, 10) ? there.slice(11) : there} UTC`];
+}
+
+export const time = (at_ms) => (at_ms === null || at_ms === undefined ? "–" : timeParts(at_ms).filter(Boolean).join(" = "));
 
 export function bytes(value) {
   if (value === null || value === undefined) return "–";

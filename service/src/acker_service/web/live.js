@@ -10,7 +10,7 @@ const SECOND_MS = 1_000;
 
 export const OUTCOMES = ["acked", "failed", "timed_out"];
 
-const state = { at_ms: 0, topologies: undefined, problem: null, rings: new Map(), started: false };
+const state = { at_ms: 0, ahead_ms: 0, topologies: undefined, problem: null, rings: new Map(), started: false };
 const listeners = new Set();
 let abort = new AbortController();
 
@@ -28,7 +28,7 @@ function take(event) {
   if (event.topologies === null) {
     state.problem = new Problem({ code: "store_unavailable", detail: "the store does not answer" }, 503);
   } else {
-    Object.assign(state, { at_ms: event.at_ms, topologies: event.topologies });
+    Object.assign(state, { at_ms: event.at_ms, ahead_ms: event.at_ms - Date.now(), topologies: event.topologies });
     for (const topology of event.topologies) {
       const ring = state.rings.get(topology.topology) || [];
       ring.push(pointOf(event.at_ms, topology));
@@ -59,6 +59,9 @@ export function restart() {
   state.problem = null;
   run(abort.signal);
 }
+
+// The time of the acker: the one clock by which the page counts ages, last acks and deadlines.
+export const clock = () => Date.now() + state.ahead_ms;
 
 // Let a component be drawn again at each event; gives the state.
 export function useLive() {

@@ -2,10 +2,14 @@
 //
 // A component gives one element: this Preact misplaces the elements of one that gives several, when they change.
 
+import { timeParts } from "./format.js";
 import { createContext, html, useCallback, useContext, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 
 // Whether the page only reads: its buttons that would change something are then disabled.
 export const ReadOnly = createContext(false);
+
+// The link template from a message id to the user's own system (ACKER_MESSAGE_URL); null: there is none.
+export const MessageUrl = createContext(null);
 
 // Load a document again whenever `key` changes, and each `every_ms`; an answer to an older key is dropped.
 export function useLoaded(load, key, every_ms = 0) {
@@ -43,6 +47,7 @@ export function sayProblem(problem) {
 }
 
 const NOTHING = "–";
+const SAID_MS = 4_000;
 
 // What roles a table has is said, as a narrow screen shows its rows as cards. A column is [head, how to draw a row, kind];
 // kinds are "number", "time", "text" and "pick".
@@ -66,6 +71,41 @@ export function Table({ caption, columns, rows, keyOf, empty = "None." }) {
   </div>`;
 }
 
+// A time where the reader is, and UTC beside it.
+export function Time({ at_ms }) {
+  if (at_ms === null || at_ms === undefined) return NOTHING;
+  const [here, there] = timeParts(at_ms);
+  return html`<time datetime=${new Date(at_ms).toISOString()}>${here}${there && html` <small class="utc">${there}</small>`}</time>`;
+}
+
+// A button that copies a text; `what` says which.
+export function Copy({ text, what }) {
+  const [said, setSaid] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setSaid("Copied");
+    } catch {
+      setSaid("The browser does not let this page copy: select the text"); // without TLS, from another machine
+    }
+    setTimeout(() => setSaid(""), SAID_MS);
+  };
+  return html`<span class="copy"><button type="button" aria-label=${`Copy ${what}`} onClick=${copy}>Copy</button>
+    <span role="status">${said}</span></span>`;
+}
+
+// A root id that leads to its root.
+export const RootLink = ({ topology, id }) => html`<a class="id" href=${link("t", topology, "roots", id)}>${id}</a>`;
+
+// A message id; where the acker has a link template, a link to the user's own system.
+export function MessageId({ id }) {
+  const template = useContext(MessageUrl);
+  if (id === null || id === undefined) return NOTHING;
+  if (!template) return id;
+  const href = template.replaceAll("{message_id}", encodeURIComponent(id));
+  return html`<a href=${href} target="_blank" rel="noopener noreferrer" title=${`Message ${id} in your own system`}>${id}</a>`;
+}
+
 // A state or an outcome, in its colour.
 export const Badge = ({ name, big = false }) => html`<span class=${`badge ${name}${big ? " big" : ""}`}>${name.replace("_", " ")}</span>`;
 
@@ -75,7 +115,7 @@ export const Facts = ({ facts, tiles = false }) => html`<dl class=${tiles ? "fac
 </dl>`;
 
 // A button that asks for a word to be typed before it acts; `onConfirm` gives the sentence to show, or throws.
-export function Confirmed({ label, question, word, onConfirm, danger = false, children = null }) {
+export function Confirmed({ label, question, word, onConfirm, danger = false, disabled = false, children = null }) {
   const [typed, setTyped] = useState("");
   const [said, setSaid] = useState(null);
   const [busy, setBusy] = useState(false);
@@ -97,7 +137,7 @@ export function Confirmed({ label, question, word, onConfirm, danger = false, ch
     }
   };
   return html`<span class="confirmed">
-    <button type="button" class=${danger ? "danger" : ""} disabled=${readOnly} onClick=${() => { setSaid(null); dialog.current.showModal(); }}>
+    <button type="button" class=${danger ? "danger" : ""} disabled=${readOnly || disabled} onClick=${() => { setSaid(null); dialog.current.showModal(); }}>
       ${label}
     </button>
     <dialog ref=${dialog} aria-label=${label}>
