@@ -17,7 +17,8 @@ LAY_OUT = """async ([tree, now]) => {
         bars: laid.bars.map(({edge, level, begin_ms, end_ms}) => [edge.edge_id, level, begin_ms, end_ms]),
         path: laid.bars.filter((bar) => bar.is_on_path).map((bar) => bar.edge.edge_id),
         slowest: laid.bars.find((bar) => bar.is_slowest)?.edge.edge_id,
-        ms: laid.path?.ms, components: byComponent(laid.bars), unfinished: unfinished(laid.bars).map((bar) => bar.edge.edge_id)};
+        ms: laid.path?.ms, components: byComponent(laid.bars),
+        unfinished: unfinished(laid.bars).map((bar) => bar.edge.edge_id)};
 }"""
 FANOUT = 999
 

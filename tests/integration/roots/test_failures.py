@@ -1,10 +1,12 @@
 """The list of failed and timed-out roots: newest first, capped, for a day, in the step in which they end."""
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
 from acker_protocol.ids import format_id
 from acker_service.components import Components
+from acker_service.roots.failures import FailureFilter, FailureReader, first_positions
 from acker_service.topologies import config
 
 from tests.support.caller import Caller, Document, ack, fail, init
@@ -66,7 +68,7 @@ async def test_a_root_that_failed_is_listed_with_all_that_is_known_of_it(call: C
     (done,) = (await call.completions())["completions"]
     wanted = {"reason": "no such product", "component": "price", "at_ms": done["at_ms"]}
     failure = {"root_id": format_id(R), "message_id": "42", "spout_task": "orders", "outcome": "failed"} | wanted
-    assert await page(call) == {"failures": [failure], "cursor": None}
+    assert await page(call) == {"failures": [failure], "cursor": None, "scanned": 1}
     assert await call.root(R) == {"root_id": format_id(R), "state": "finished", "outcome": "failed"} | wanted
 
 
@@ -137,7 +139,7 @@ async def test_a_fail_by_hand_and_an_early_fail_are_listed_with_their_reasons(ca
 
 async def test_a_root_that_was_acked_is_not_listed_and_shows_nulls(call: Caller) -> None:
     await call.states(init(R, E), ack(R, E))
-    assert await page(call) == {"failures": [], "cursor": None}
+    assert await page(call) == {"failures": [], "cursor": None, "scanned": 0}
     root = await call.root(R)
     assert [root[name] for name in ("outcome", "reason", "component", "at_ms")] == ["acked", None, None, None]
 
@@ -302,7 +304,7 @@ async def test_a_list_that_ended_leaves_an_empty_one_and_begins_again(call: Call
     await call.states(*[op for root in range(1, 9) for op in (init(root, E), fail(root))])
     for key in await find(parts, "*:failures*"):
         await at(parts, "DEL", key)
-    assert await page(call) == {"failures": [], "cursor": None}
+    assert await page(call) == {"failures": [], "cursor": None, "scanned": 0}
     await call.states(init(9, E), fail(9))
     assert await listed(call) == [(9, "failed")]
     assert (await call.root(9))["at_ms"] is not None
@@ -330,7 +332,7 @@ async def test_a_topology_that_is_deleted_takes_its_failures_along(small: Caller
     await small.http.delete("/v1/topologies/small", params={"force": True, "discard": True})
     assert await find(parts, "*small*:fail*") == []
     await small.put(ackers=2)
-    assert await page(small, after=cursor) == {"failures": [], "cursor": None}
+    assert await page(small, after=cursor) == {"failures": [], "cursor": None, "scanned": 0}
 
 
 async def test_a_root_of_a_spout_task_that_is_gone_is_listed_without_it(call: Caller) -> None:
@@ -374,3 +376,59 @@ async def test_a_component_is_admitted_once_for_both_outcomes(single: Caller, pa
     await eventually(is_over)
     found = await counted(parts)
     assert (found["Fprice"], found["Tprice"], found["n"]) == (1, 1, 1)
+
+
+@pytest.fixture
+async def several(call: Caller) -> Caller:
+    """Failures of three reasons."""
+    for n, (reason, component) in enumerate([("card declined: 51", "charge"), ("no stock", "reserve"), (None, "card")]):
+        await call.states(init(R + n, E, message_id=f"order-{n}"), fail(R + n, reason=reason, component=component))
+    return call
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"reason": "declined"}, [0]),
+        ({"reason": "card"}, [0]),
+        ({"text": "card"}, [2, 0]),
+        ({"text": "order-1"}, [1]),
+        ({"text": "o"}, [2, 1, 0]),
+        ({"text": "o", "component": "reserve"}, [1]),
+        ({"reason": "Declined"}, []),
+    ],
+)
+async def test_failures_are_found_by_their_reason_and_by_a_text(
+    several: Caller, query: Document, found: list[int]
+) -> None:
+    assert [int(one["root_id"], 16) - R for one in (await page(several, **query))["failures"]] == found
+
+
+async def test_failures_are_found_by_their_time_both_ends_included(several: Caller) -> None:
+    times = [one["at_ms"] for one in (await page(several))["failures"]]
+    newest, oldest = times[0], times[-1]
+    assert len((await page(several, from_ms=oldest, to_ms=newest))["failures"]) == len(times)
+    assert (await page(several, from_ms=newest + 1))["failures"] == []
+    assert (await page(several, to_ms=oldest - 1))["failures"] == []
+    assert (await several.http.get(f"/v1/topologies/{several.topology}/failures?from_ms=2&to_ms=1")).status_code == 422
+
+
+async def test_a_page_of_a_range_looks_no_further_than_its_first_time(several: Caller) -> None:
+    newest = (await page(several))["failures"][0]["at_ms"]
+    read = await page(several, from_ms=newest + 1)
+    assert (read["scanned"], read["cursor"]) == (0, None)
+
+
+async def test_a_page_that_takes_longer_than_its_time_is_short_and_the_next_goes_on(
+    several: Caller, parts: Components
+) -> None:
+    topology = await parts.registry.get(several.topology)
+    hours = itertools.count(step=3_600)
+    reader = FailureReader(parts.shards, parts.spouts, clock=lambda: float(next(hours)))
+    wanted, positions, seen = FailureFilter(reason="declined"), first_positions(topology), []
+    while positions:
+        read = await reader.page(topology, positions, wanted, limit=100)
+        assert read.scanned <= 1
+        positions = read.positions
+        seen += [failure.root_id for failure in read.failures]
+    assert seen == [R]

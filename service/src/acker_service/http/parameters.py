@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from acker_protocol.errors import InvalidRequest, TooLarge, UnsupportedMediaType
-from acker_protocol.wire.fields import LIMIT, WAIT_MS, abbreviate, nearest
+from acker_protocol.wire.fields import LIMIT, REASON_CHARACTERS, WAIT_MS, abbreviate, nearest
 from acker_protocol.wire.operations import CONTENT_TYPE
 from fastapi import Path, Query, Request
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -26,6 +26,7 @@ Name = Annotated[str | None, Query(pattern=NAME)]
 Until = Annotated[str | None, Query()]
 Peek = Annotated[bool, Query()]
 Milliseconds = Annotated[int, Query(ge=0, le=2**53 - 1)]
+TextPart = Annotated[str | None, Query(min_length=1, max_length=REASON_CHARACTERS)]
 Force = Annotated[bool, Query()]
 Discard = Annotated[bool, Query()]
 

@@ -2,10 +2,13 @@
 
 Each shard numbers its failures in the order in which the roots ended, so a position in its list is a number. A page
 merges the lists of all shards by time; failures that are written meanwhile are before the first page.
+
+There is no index: a filter looks at all failures. A page ends after about a second, so that no list holds up an acker.
 """
 
+import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from acker_protocol.operations import Outcome
@@ -20,6 +23,9 @@ from acker_service.topologies.topology import Topology
 KEPT_MS = 86_400_000
 """How long a failure is listed."""
 
+PAGE_S = 1.0
+"""Seconds after which a page looks at no more failures."""
+
 NEWEST = 2**53 - 1
 """The position before which all failures of a shard are."""
 
@@ -29,20 +35,32 @@ Positions = dict[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFilter:
-    """What a caller asks for; None: any."""
+    """What a caller asks for; None: any.
+
+    ``reason`` is a part of the reason, ``text`` a part of the message id, the reason or the component. ``from_ms`` and
+    ``to_ms`` are the first and the last time, both included.
+    """
 
     outcome: Outcome | None = None
     spout_task: str | None = None
     component: str | None = None
+    reason: str | None = None
+    text: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailurePage:
-    """Some failures with the names of their spout tasks (by index), and the positions behind them (empty: the end)."""
+    """Some failures with the names of their spout tasks (by index), and the positions behind them (empty: the end).
+
+    ``scanned`` is the number of failures that were looked at for it.
+    """
 
     failures: Sequence[FailureRecord]
     names: dict[int, str]
     positions: Positions
+    scanned: int
 
 
 @dataclass(slots=True)
@@ -68,28 +86,34 @@ class _ShardList:
 
 
 class FailureReader:
-    """Lists failures, and finds the failure of a root."""
+    """Lists failures, and finds the failure of a root. ``clock`` gives seconds."""
 
-    def __init__(self, shards: Shards, spouts: SpoutRegistry) -> None:
+    def __init__(self, shards: Shards, spouts: SpoutRegistry, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._shards = shards
         self._spouts = spouts
+        self._clock = clock
 
     async def page(self, topology: Topology, positions: Positions, wanted: FailureFilter, *, limit: int) -> FailurePage:
-        """Return failures that match, newest first, ``limit`` at most."""
+        """Return failures that match, newest first, ``limit`` at most; a page may be short without being the last."""
         spout_index = await self._index(topology, wanted.spout_task)
         lists = {shard: _ShardList(before) for shard, before in positions.items() if shard < len(topology.shards)}
         found: list[FailureRecord] = []
-        while len(found) < limit:
+        scanned, until_s = 0, self._clock() + PAGE_S
+        # rule: a page of failures looks at one at least, so that the next goes on behind it
+        while len(found) < limit and (scanned == 0 or self._clock() < until_s):
             topology = await self._fill(topology, lists)
             newest = _newest(lists)
-            if newest is None:
+            # rule: behind the first time of a range there is nothing newer
+            if newest is None or (wanted.from_ms is not None and newest.read[0][1].at_ms < wanted.from_ms):
+                lists.clear()
                 break
             newest.before, failure = newest.read.popleft()
+            scanned += 1
             if _matches(failure, wanted, spout_index):
                 found.append(failure)
         names = await self._spouts.names(topology, {failure.spout_index for failure in found})
         left = {shard: it.before for shard, it in lists.items() if it.read or not it.is_complete}
-        return FailurePage(failures=found, names=names, positions=left)
+        return FailurePage(failures=found, names=names, positions=left, scanned=scanned)
 
     async def find(self, topology: Topology, root_id: int) -> FailureRecord | None:
         """Find how a root failed or timed out; None if the list does not have it any more. Looks chunk by chunk."""
@@ -150,4 +174,14 @@ def _matches(failure: FailureRecord, wanted: FailureFilter, spout_index: int | N
         return False
     if wanted.component is not None and failure.component != wanted.component:
         return False
+    if wanted.to_ms is not None and failure.at_ms > wanted.to_ms:
+        return False
+    if wanted.reason is not None and wanted.reason not in (failure.reason or ""):
+        return False
+    if wanted.text is not None and not _has_text(failure, wanted.text):
+        return False
     return spout_index is None or failure.spout_index == spout_index
+
+
+def _has_text(failure: FailureRecord, text: str) -> bool:
+    return any(text in (part or "") for part in (failure.message_id, failure.reason, failure.component))

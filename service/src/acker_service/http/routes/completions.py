@@ -9,7 +9,7 @@ from acker_protocol.errors import InvalidRequest, MailboxOwned
 from acker_protocol.wire.completions import encode_completion
 from acker_protocol.wire.fields import REASON_CHARACTERS, integer, text
 from acker_protocol.wire.operations import check
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 
 from acker_service.http.audit_notes import note
 from acker_service.http.auth import check_again, needs
@@ -23,6 +23,7 @@ from acker_service.http.parameters import (
     Milliseconds,
     Peek,
     SpoutTask,
+    TextPart,
     TopologyName,
     Until,
     WaitMs,
@@ -40,7 +41,6 @@ from acker_service.topologies.spouts import Spout, SpoutRegistry
 from acker_service.topologies.topology import Topology
 
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID")]
-ErrorFilter = Annotated[str | None, Query(min_length=1, max_length=REASON_CHARACTERS)]
 
 _MILLISECONDS = integer(range(2**53))
 
@@ -199,7 +199,7 @@ def _add_dead_letters(
         spout_task: SpoutTask,
         after: After = None,
         limit: Limit = 1_000,
-        error: ErrorFilter = None,
+        error: TextPart = None,
         from_ms: Milliseconds | None = None,
         to_ms: Milliseconds | None = None,
     ) -> dict[str, Any]:
