@@ -20,7 +20,7 @@ def test_roots_failed_by_hand_reach_their_spout_task(page: Page, scene: Scene) -
     confirm = dialog.get_by_role("button", name="Fail 2 roots")
     dialog.get_by_label("Reason").fill("the bolt is gone")
     expect(confirm).to_be_disabled()
-    dialog.get_by_label("Type fail to confirm").fill("fail")
+    dialog.get_by_label("Type 2 to confirm").fill("2")
     confirm.click()
     expect(page.get_by_role("checkbox", name=f"Select {roots[0]}")).to_have_count(0)
     ended = {each["root_id"]: (each["outcome"], each["reason"]) for each in scene.completions()}
@@ -56,7 +56,7 @@ def test_the_toy_splits_and_acks_a_root_until_it_is_done(page: Page, scene: Scen
 
 
 def confirm(page: Page, button: str, word: str) -> None:
-    """Press a button that asks for a word, and type it."""
+    """Press a button that asks for a word or a number, and type it."""
     page.get_by_role("button", name=button, exact=True).click()
     dialog = page.get_by_role("dialog", name=button, exact=True)
     dialog.get_by_label(f"Type {word} to confirm").fill(word)
@@ -111,16 +111,16 @@ def test_dead_letters_are_found_by_their_error_replayed_and_discarded(browser: B
         expect(letters.filter(has_text="order-0")).to_contain_text("answered 500")
         find(page, "timed out")
         expect(page.get_by_role("region", name="Dead letters", exact=True)).to_contain_text("None.")
-        confirm(page, "Replay", "replay")
-        expect(page.get_by_text("0 replayed.")).to_be_visible()
+        expect(page.get_by_role("button", name="Replay 0", exact=True)).to_be_disabled()
         find(page, "answered 500")
         expect(letters).to_have_count(2)
-        confirm(page, "Replay", "replay")
+        confirm(page, "Replay 1", "1")
         expect(letters).to_have_count(0)
         scene.ack(scene.emit(1, prefix="late-"))
+        page.get_by_role("link", name="Show all").click()
         page.reload()
         expect(letters.filter(has_text="late-0")).to_contain_text("answered 502")
-        confirm(page, "Discard", "discard")
+        confirm(page, "Discard 1", "1")
         expect(letters).to_have_count(0)
         delivered = [
             entry["message_id"] for each in receiver.received[2:3] for entry in each.document["data"]["completions"]
@@ -137,6 +137,6 @@ def test_unread_completions_are_discarded_by_typing_the_word(page: Page, scene: 
     page.goto(f"/ui/#/t/{scene.topology}/spouts/shop")
     expect(page.get_by_role("table", name="Unread completions").get_by_role("row")).to_have_count(5)
     assert len(scene.completions()) == 4
-    confirm(page, "Discard all unread completions", "discard")
+    confirm(page, "Discard all unread completions", "4")
     expect(page.get_by_role("table", name="Unread completions")).to_have_count(0)
     assert scene.completions() == []

@@ -17,6 +17,8 @@ from tests.support.waiting import eventually_true
 
 READ_ONLY = "needs a key of scope admin"
 REFUSED = "This key does not allow it"
+READS = {"Look again", "Export CSV", "Export JSON", "Find", "Copy"}
+"""Buttons that change nothing."""
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def test_without_the_scope_admin_the_page_only_reads(locked: Page, guarded: Scen
     locked.goto("/ui/#/t/orders/spouts/shop")
     expect(locked.get_by_role("heading", level=1)).to_have_text("Spout task shop")
     for each in locked.locator("main button:enabled").all():
-        assert each.inner_text() == "Look again"
+        assert each.inner_text() in READS
 
 
 def test_an_act_that_the_acker_refuses_is_not_done_and_the_page_says_so(

@@ -28,6 +28,7 @@ from acker_service.http.routes import (
     events,
     failures,
     health,
+    links,
     roots,
     spouts,
     status,
@@ -126,6 +127,7 @@ def _contract_routers(parts: Components, settings: Settings, stopping: asyncio.E
         *_root_routers(parts, settings, stopping),
         *_completion_routers(parts, settings, stopping),
         audit.make_router(parts.audit),
+        links.make_router(message_url=settings.message_url),
         events.make_router(
             monitor=parts.monitor,
             metrics=parts.metrics.http,

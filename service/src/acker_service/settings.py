@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from acker_service.delivery.egress import read_networks
 from acker_service.delivery.retry import read_schedule
 from acker_service.host_names import read_hosts, read_origins
+from acker_service.message_url import read_message_url
 from acker_service.redis.durability import Mode, read_durability
 from acker_service.service_links import service_links
 from acker_service.setting_errors import PREFIX, SECRET, describe, named
@@ -90,6 +91,10 @@ class Settings(BaseSettings):
     )
     allowed_origins: Annotated[str, AfterValidator(_checked(read_origins))] = Field(
         default="", description="Origins of web pages that may act without keys, besides the acker's own [none]"
+    )
+    message_url: Annotated[str | None, AfterValidator(_checked(read_message_url))] = Field(
+        default=None,
+        description="Link from a message id to your own system, for the page: https://…/{message_id} [none]",
     )
     durability: Annotated[str, AfterValidator(_checked(read_durability))] = Field(
         default="relaxed", description="When a write counts: relaxed, fsync or replica:n"

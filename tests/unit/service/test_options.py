@@ -18,6 +18,7 @@ WITHOUT_A_SHOWN_DEFAULT = {
     "tls_key",
     "allowed_hosts",
     "allowed_origins",
+    "message_url",
     "callback_allow_cidrs",
     "callback_allow_hosts",
 }

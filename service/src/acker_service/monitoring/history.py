@@ -32,7 +32,8 @@ FACTORS = {Window.TEN_MINUTES: 1, Window.THREE_HOURS: 18, Window.DAY: 144}
 class Point:
     """What happened in a topology up to ``at_ms`` since the point before, and what it had then.
 
-    ``p50_ms`` and ``p99_ms`` are percentiles of the complete latencies of the acked roots; None without any.
+    ``p50_ms``, ``p95_ms`` and ``p99_ms`` are percentiles of the complete latencies of the acked
+    roots; None without any.
     """
 
     at_ms: int
@@ -43,6 +44,7 @@ class Point:
     pending: int
     unread: int
     p50_ms: int | None
+    p95_ms: int | None
     p99_ms: int | None
 
     def document(self) -> dict[str, Any]:
@@ -129,6 +131,7 @@ def _between(at_ms: int, before: Totals, after: Totals) -> Point:
         pending=after.pending,
         unread=after.unread,
         p50_ms=percentile(latencies, 0.5),
+        p95_ms=percentile(latencies, 0.95),
         p99_ms=percentile(latencies, 0.99),
     )
 

@@ -1,10 +1,10 @@
 // The page: its head, the key, and the view that the address names.
 
 import { useReadOnly } from "./access.js";
-import { keepKey, readKey } from "./api.js";
+import { get, keepKey, readKey } from "./api.js";
 import { time } from "./format.js";
 import { restart, useLive } from "./live.js";
-import { ReadOnly, sayProblem } from "./ui.js";
+import { MessageUrl, ReadOnly, sayProblem, useLoaded } from "./ui.js";
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { Audit } from "./views/audit.js";
 import { Failures } from "./views/failures.js";
@@ -40,6 +40,12 @@ const PLACES = [["", "Topologies"], ["try", "Try it"], ["system", "System"], ["a
 function placeOf({ path }) {
   const [first] = path.split("/");
   return first === "t" ? "" : first;
+}
+
+// The title of the window: the heading of the view, without what stands in it to press.
+function titleOf(heading) {
+  const words = [...(heading?.childNodes || [])].filter((node) => !node.classList?.contains("copy")).map((node) => node.textContent);
+  return [words.join("").trim(), "Acker"].filter(Boolean).join(" – ");
 }
 
 function useAddress() {
@@ -81,17 +87,30 @@ function Search() {
     if (id) location.hash = `#/find?${new URLSearchParams({ id })}`;
   };
   return html`<form role="search" aria-label="Find" class="search" onSubmit=${search}>
-    <input name="id" type="search" aria-label="Root id or message id" placeholder="Root id or message id" />
+    <input name="id" type="search" aria-label="Root id or message id" placeholder="Whole root id or message id" />
     <button type="submit">Find</button>
   </form>`;
 }
 
 const State = ({ live }) =>
   html`<p id="state" role="status" class=${live.problem ? "away" : ""}>
-    ${live.problem ? `${sayProblem(live.problem)}${live.topologies ? ` What is shown is of ${time(live.at_ms)} UTC.` : ""}` : live.at_ms ? "live" : "connecting…"}
+    ${live.problem ? `${sayProblem(live.problem)}${live.topologies ? ` What is shown is of ${time(live.at_ms)}.` : ""}` : live.at_ms ? "live" : "connecting…"}
   </p>`;
 
-function View({ address }) {
+// In place of the views of a topology that the acker does not list: it is said once.
+const NoTopology = ({ name }) => html`<div>
+  <h1>No topology ${name}</h1>
+  <p class="problem" role="alert">There is no topology ${name}, or the key is not for it. It may have been deleted, or nothing has created it yet:${" "}
+    <code>acker topology create ${name}</code> does.</p>
+  <p><a href="#/">All topologies</a></p>
+</div>`;
+
+function View({ address, live }) {
+  const [, named] = /^t\/([^/]+)/.exec(address.path) || [];
+  if (named && live.topologies && !live.topologies.some(({ topology }) => topology === decodeURIComponent(named))) {
+    return html`<${NoTopology} name=${decodeURIComponent(named)} />`;
+  }
+  if (named && !live.topologies && !live.problem) return html`<div><p class="muted">Waiting for the first second…</p></div>`;
   for (const [pattern, Component] of ROUTES) {
     const found = pattern.exec(address.path);
     if (found) {
@@ -108,6 +127,9 @@ function Page() {
   useEffect(() => document.querySelector("main")?.scrollTo?.(0, 0), [address.path]);
   const readOnly = useReadOnly();
   const asks = live.problem?.needsKey;
+  const key = readKey();
+  const { document: links } = useLoaded(() => get("/v1/links"), key);
+  useEffect(() => { document.title = titleOf(document.querySelector("main h1")); });
   return html`
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.querySelector("main").focus(); }}>To the content</a>
     <header><div class="head">
@@ -120,7 +142,8 @@ function Page() {
       ${readOnly && html`<p id="read-only">Read-only: what changes something needs a key of scope admin.</p>`}
     </div></header>
     <main id="main" tabindex="-1" class=${live.problem && live.topologies ? "old" : ""}>
-      ${asks ? html`<${Key} problem=${live.problem} />` : html`<${ReadOnly.Provider} value=${readOnly}><${View} address=${address} /><//>`}
+      ${asks ? html`<${Key} problem=${live.problem} />` : html`<${ReadOnly.Provider} value=${readOnly}><${MessageUrl.Provider} value=${links?.message_url ?? null}>
+        <${View} address=${address} live=${live} /><//><//>`}
     </main>`;
 }
 

@@ -1,5 +1,6 @@
 // Draws numbers: a chart over time with axes by uPlot, a small line, and a bar.
 
+import { time } from "./format.js";
 import { html, useEffect, useRef } from "./vendor/preact-htm.js";
 
 const HEIGHT = 170;
@@ -18,6 +19,14 @@ function rangeOf({ data: [times] }) {
   return [Math.min(times[0] ?? last, last - SHORTEST_S), last];
 }
 
+// The last point that has any of the numbers: what the legend shows while nothing is pointed at.
+const restOf = ([times, ...numbers]) => times.findLastIndex((_, n) => numbers.some((each) => each[n] !== null));
+
+function showRest(plot) {
+  const at = restOf(plot.data);
+  if (plot.cursor.idx === null && at >= 0) plot.setLegend({ idx: at }, false);
+}
+
 function optionsOf(width, names) {
   const axis = { stroke: colour("--muted"), font: FONT, grid: { stroke: colour("--border"), width: 1 }, ticks: { show: false } };
   const value = (plot, number) => (number === null || number === undefined ? "–" : number.toLocaleString("en-US", { maximumFractionDigits: 1 }));
@@ -25,7 +34,8 @@ function optionsOf(width, names) {
     label: labelOf(name), value, stroke: colour(COLOURS[n]), width: 2, spanGaps: true, points: { size: 5 } }));
   return {
     width, height: HEIGHT, cursor: { y: false, drag: { x: false } },
-    series: [{ label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" }, ...series],
+    series: [{ label: "Time", value: (plot, seconds) => (seconds ? time(seconds * 1000) : "–") }, ...series],
+    hooks: { ready: [showRest], setCursor: [showRest] },
     axes: [
       { ...axis, size: 42, space: 76, values: [
         [86400, "{MM}-{DD}", null, null, null, null, null, null, 0],
@@ -34,7 +44,6 @@ function optionsOf(width, names) {
       { ...axis, size: 48, values: (plot, ticks) => ticks.map((tick) => compact.format(tick)) },
     ],
     scales: { x: { range: rangeOf }, y: { range: (plot, least, most) => [0, Math.max(1, most * 1.05)] } },
-    tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC"),
   };
 }
 
@@ -62,7 +71,11 @@ export function Chart({ title, points, names }) {
       plot.current.destroy();
     };
   }, [title, names.join()]);
-  useEffect(() => plot.current?.setData(data));
+  useEffect(() => {
+    if (!plot.current) return;
+    plot.current.setData(data);
+    showRest(plot.current);
+  });
   const last = points.at(-1) || {};
   const said = names.map((name) => `${name} ${last[name] ?? "unknown"}`).join(", ");
   return html`<figure class="chart" role="img" aria-label=${`${title}: ${said}`} data-last=${said} data-points=${points.length}>

@@ -9,7 +9,7 @@ const EMPTY = { rows: [], cursor: undefined, scanned: 0, pages: 0, is_done: fals
 
 // `load(cursor)` gives {rows, cursor, scanned, is_last} of one page. Another `key` begins anew.
 export function usePages(key, load) {
-  const [state, setState] = useState({ ...EMPTY, key });
+  const [state, setState] = useState({ ...EMPTY, key, busy: true });
   const run = useRef(0); // the reading in progress; a later number ends it
   const latest = useRef(state);
   const put = (next) => {

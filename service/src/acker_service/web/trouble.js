@@ -67,10 +67,28 @@ function Advice({ text }) {
   return html`${before}${command && html`<code>${command}</code>`}${after}`;
 }
 
-const Finding = ({ found, now_ms }) => html`<li class=${found.level}>
-  <strong>${found.level === "trouble" ? "Trouble" : "Warning"}:</strong>${" "}<a href=${placeOf(found)}>${found.what}</a>${
-    found.since_at_ms && html`<span class="muted">, for ${age(found.since_at_ms, now_ms)}</span>`}
-  <p>To do: <${Advice} text=${found.do} />. <a href=${link("runbook", found.rule)}>Runbook: ${found.rule.replaceAll("-", " ")}</a></p>
+const Finding = ({ found, now_ms }) => html`<div class="finding">
+  <a href=${placeOf(found)}>${found.what}</a>${found.since_at_ms && html`<span class="muted">, for ${age(found.since_at_ms, now_ms)}</span>`}
+  <p>To do: <${Advice} text=${found.do} />.</p>
+</div>`;
+
+// The findings by rule, in the order of the first of each.
+function byRule(findings) {
+  const groups = new Map();
+  for (const found of findings) groups.set(found.rule, [...(groups.get(found.rule) || []), found]);
+  return [...groups.values()];
+}
+
+const titleOf = (rule) => rule.replaceAll("-", " ").replace(/^./, (letter) => letter.toUpperCase());
+
+// What one rule found, as one card that folds; a rule that found several things is folded at first.
+const Card = ({ group: [first, ...others], now_ms }) => html`<li class=${first.level}>
+  <details open=${!others.length}>
+    <summary><strong>${first.level === "trouble" ? "Trouble" : "Warning"}:</strong> ${titleOf(first.rule)}${
+      others.length > 0 && html`, ${others.length + 1} findings <span class="muted">– ${first.what}</span>`}</summary>
+    ${[first, ...others].map((found) => html`<${Finding} key=${found.what} found=${found} now_ms=${now_ms} />`)}
+    <p><a href=${link("runbook", first.rule)}>Runbook: ${first.rule.replaceAll("-", " ")}</a></p>
+  </details>
 </li>`;
 
 export function Trouble({ looked }) {
@@ -81,7 +99,7 @@ export function Trouble({ looked }) {
   }
   return html`<section id="trouble" aria-label="Trouble">
     <ul class="findings">
-      ${looked.findings.map((found) => html`<${Finding} key=${found.rule + found.what} found=${found} now_ms=${looked.now_ms} />`)}
+      ${byRule(looked.findings).map((group) => html`<${Card} key=${group[0].rule} group=${group} now_ms=${looked.now_ms} />`)}
     </ul>
   </section>`;
 }

@@ -127,10 +127,10 @@ export function Confirmed({ label, question, word, onConfirm, danger = false, di
     setBusy(true);
     try {
       setSaid({ text: await onConfirm() });
-      dialog.current.close();
+      dialog.current?.close();
     } catch (problem) {
       setSaid({ problem });
-      dialog.current.close();
+      dialog.current?.close();
     } finally {
       setBusy(false);
       setTyped("");
@@ -149,7 +149,7 @@ export function Confirmed({ label, question, word, onConfirm, danger = false, di
         </label>
         <div class="row">
           <button type="submit" class=${danger ? "danger" : ""} disabled=${typed !== word || busy}>${label}</button>
-          <button type="button" onClick=${() => dialog.current.close()}>Cancel</button>
+          <button type="button" onClick=${() => dialog.current?.close()}>Cancel</button>
         </div>
       </form>
     </dialog>

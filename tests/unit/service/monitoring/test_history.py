@@ -120,6 +120,7 @@ def test_a_whole_life_is_one_point() -> None:
         "pending": 3,
         "unread": 4,
         "p50_ms": 1,
+        "p95_ms": 8,
         "p99_ms": 8,
     }
 

@@ -1,54 +1,88 @@
-// The dead letters of a spout task: filtered by error and time, replayed or discarded.
+// The dead letters of a spout task: filtered by error and time; those that match are replayed or discarded.
 
 import { get, post, topologyPath, withQuery } from "../api.js";
-import { count, time } from "../format.js";
-import { Badge, Confirmed, Failure, Table, link, useLoaded } from "../ui.js";
-import { html, useState } from "../vendor/preact-htm.js";
+import { count } from "../format.js";
+import { clock } from "../live.js";
+import { ListFoot, ListHead, sorted, usePages } from "../pages.js";
+import { Presets, RangeFields, rangeOf, rangeOfForm } from "../range.js";
+import { Badge, Confirmed, MessageId, RootLink, Table, Time, link } from "../ui.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
 
-const PAGE = 50;
+const PAGE = 100;
 
-// What the form gives; times are UTC, as all times of the page.
-function filtersOf(form) {
-  const given = Object.fromEntries(new FormData(form));
-  const ms = (text) => (text ? Date.parse(`${text}Z`) : undefined);
-  const filters = { error: given.error || undefined, from_ms: ms(given.from), to_ms: ms(given.to) };
-  return Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== undefined && !Number.isNaN(value)));
+const withoutEmpty = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined && value !== ""));
+
+function Filter({ topology, task, query }) {
+  const address = (given) => withQuery(link("t", topology, "spouts", task), given);
+  const search = (event) => {
+    event.preventDefault();
+    const given = Object.fromEntries(new FormData(event.target));
+    location.hash = address({ error: given.error, ...rangeOfForm(given) });
+  };
+  return html`<form class="row" role="search" aria-label="Filter dead letters" onSubmit=${search} key=${JSON.stringify(query)}>
+    <label>Error has <input name="error" defaultValue=${query.error || ""} /></label>
+    <${RangeFields} query=${query} />
+    <button type="submit">Find</button>
+    <${Presets} now_ms=${clock()} href=${(range) => address({ ...query, ...range })} />
+    ${Object.keys(query).length > 0 && html`<a href=${address({})}>Show all</a>`}
+  </form>`;
 }
 
-export function DeadLetters({ topology, task, number }) {
-  const [filters, setFilters] = useState({});
-  const address = (...more) => topologyPath(topology, "spouts", task, "dead-letters", ...more);
-  const path = withQuery(address(), { limit: PAGE, ...filters });
-  const { document, problem, reload } = useLoaded(() => get(path), `${path} ${number}`);
-  const isFiltered = Object.keys(filters).length > 0;
-  const which = isFiltered ? "the dead letters that fit the filter" : `all ${count(number)} dead letters`;
+const ORDERS = [
+  ["At", (row) => row.at_ms], ["Message", (row) => row.message_id], ["Tries", (row) => row.attempts], ["Error", (row) => row.error],
+  ["Outcome", (row) => row.outcome],
+];
+
+// How many match, and until when they were counted: what an act may take. Null: not all are loaded, so it is not known.
+function counted(list, isFiltered, { number, seen_at_ms }) {
+  if (list.is_done) return { number: list.rows.length, to_ms: Math.max(0, ...list.rows.map((row) => row.at_ms)) };
+  return isFiltered ? null : { number, to_ms: seen_at_ms };
+}
+
+function Acts({ address, task, filters, found, onDone }) {
   const act = (name, field) => async () => {
-    const answer = await post(address(name), isFiltered ? filters : undefined);
-    reload();
+    const answer = await post(address(name), { ...filters, to_ms: Math.min(filters.to_ms ?? Infinity, found.to_ms) });
+    onDone();
     return `${count(answer[field])} ${field}.`;
   };
-  const known = document?.dead_letters.length > 0 || isFiltered;
-  if (!number && !known) return html`<section aria-label="Dead letters"><h2>Dead letters</h2><p class="muted">None.</p></section>`;
+  if (!found) return html`<p class="muted">To replay or discard those that match, load all of them first: you confirm with their number.</p>`;
+  const which = `${count(found.number)} ${found.number === 1 ? "dead letter" : "dead letters"} of ${task}`;
+  return html`<div class="row">
+    <${Confirmed} label=${`Replay ${count(found.number)}`} word=${String(found.number)} disabled=${!found.number} onConfirm=${act("replay", "replayed")}
+      question=${`Deliver ${which} again, as if they had never been tried. Those that came since they were counted stay.`} />
+    <${Confirmed} danger label=${`Discard ${count(found.number)}`} word=${String(found.number)} disabled=${!found.number}
+      onConfirm=${act("discard", "discarded")}
+      question=${`Throw ${which} away. Nobody hears how these roots ended. Those that came since they were counted stay.`} />
+  </div>`;
+}
+
+export function DeadLetters({ topology, task, number, seen_at_ms, query }) {
+  const [order, setOrder] = useState({ by: "", down: false });
+  const filters = withoutEmpty({ error: query.error, ...rangeOf(query) });
+  const isFiltered = Object.keys(filters).length > 0;
+  const address = (...more) => topologyPath(topology, "spouts", task, "dead-letters", ...more);
+  const path = withQuery(address(), { limit: PAGE, ...filters });
+  const list = usePages(path, async (after) => {
+    const { dead_letters: rows, cursor } = await get(after ? `${path}&${new URLSearchParams({ after })}` : path);
+    return { rows, cursor, is_last: rows.length < PAGE };
+  });
+  const found = useRef(null); // while the list is read again, an act that ends can still say what it did
+  if (list.is_done || !list.busy) found.current = counted(list, isFiltered, { number, seen_at_ms });
+  useEffect(() => { if (list.pages <= 1 && !list.busy) list.again(); }, [number]);
+  if (!number && !list.rows.length && !isFiltered) {
+    return html`<section aria-label="Dead letters"><h2>Dead letters</h2><p class="muted">None.</p></section>`;
+  }
   return html`<section aria-label="Dead letters">
     <h2>Dead letters</h2>
-    <form class="row" role="search" aria-label="Filter dead letters"
-      onSubmit=${(event) => { event.preventDefault(); setFilters(filtersOf(event.target)); }}>
-      <label>Error has <input name="error" /></label>
-      <label>From, UTC <input name="from" type="datetime-local" /></label>
-      <label>To, UTC <input name="to" type="datetime-local" /></label>
-      <button type="submit">Find</button>
-    </form>
-    <${Failure} problem=${problem} />
-    ${document && html`<${Table} caption="Dead letters" rows=${document.dead_letters} keyOf=${(row) => row.id} columns=${[
-      ["Root", (row) => html`<a class="id" href=${link("t", topology, "roots", row.root_id)}>${row.root_id}</a>`],
-      ["Message", (row) => row.message_id ?? "–"], ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
-      ["Tries", (row) => count(row.attempts), "number"], ["Error", (row) => row.error ?? "–", "text"], ["At, UTC", (row) => time(row.at_ms), "time"],
+    <${Filter} topology=${topology} task=${task} query=${query} />
+    <${ListHead} list=${list} total=${isFiltered ? undefined : number} what="dead letters" orders=${ORDERS} order=${order} onOrder=${setOrder}
+      name=${`dead-letters-${topology}-${task}`} />
+    <${Acts} address=${address} task=${task} filters=${filters} found=${found.current} onDone=${list.again} />
+    ${(list.rows.length > 0 || list.is_done) && html`<${Table} caption="Dead letters" rows=${sorted(list.rows, ORDERS, order)} keyOf=${(row) => row.id} columns=${[
+      ["Root", (row) => html`<${RootLink} topology=${topology} id=${row.root_id} />`],
+      ["Message", (row) => html`<${MessageId} id=${row.message_id} />`], ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
+      ["Tries", (row) => count(row.attempts), "number"], ["Error", (row) => row.error ?? "–", "text"], ["At", (row) => html`<${Time} at_ms=${row.at_ms} />`, "time"],
     ]} />`}
-    <div class="row">
-      <${Confirmed} label="Replay" word="replay" onConfirm=${act("replay", "replayed")}
-        question=${`Deliver ${which} of ${task} again, as if they had never been tried.`} />
-      <${Confirmed} danger label="Discard" word="discard" onConfirm=${act("discard", "discarded")}
-        question=${`Throw ${which} of ${task} away. Nobody hears how these roots ended.`} />
-    </div>
+    <${ListFoot} list=${list} />
   </section>`;
 }

@@ -1,15 +1,16 @@
 // One spout task: its reader or callback with the attempts, its unread completions, its dead letters.
 
 import { get, post, topologyPath, withQuery } from "../api.js";
-import { age, count, time } from "../format.js";
-import { useLive } from "../live.js";
-import { Act, Badge, Confirmed, Facts, Failure, Table, link, useLoaded } from "../ui.js";
-import { html } from "../vendor/preact-htm.js";
+import { age, count, duration } from "../format.js";
+import { clock, useLive } from "../live.js";
+import { ListFoot, ListHead, sorted, usePages } from "../pages.js";
+import { Act, Badge, Confirmed, Facts, Failure, MessageId, RootLink, Table, Time, link, useLoaded } from "../ui.js";
+import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { DeadLetters } from "./dead_letters.js";
 import { Tabs } from "./topology.js";
 
 const EVERY_MS = 3_000;
-const PAGE = 50;
+const PAGE = 100;
 
 function sayTest({ delivered, status, error, took_ms }) {
   const came = status === null ? error : `status ${status}${error ? `, ${error}` : ""}`;
@@ -41,33 +42,53 @@ function Callback({ topology, spout, now_ms, reload }) {
   </section>`;
 }
 
+const ORDERS = [
+  ["At", (row) => row.at_ms], ["Message", (row) => row.message_id], ["Outcome", (row) => row.outcome], ["Component", (row) => row.component],
+  ["Reason", (row) => row.reason], ["Latency", (row) => row.complete_latency_ms],
+];
+
+const hasText = (text) => (row) => [row.message_id, row.root_id, row.outcome, row.component, row.reason].some((part) => part?.includes(text));
+
 function Completions({ topology, task, unread }) {
+  const [order, setOrder] = useState({ by: "", down: false });
+  const [text, setText] = useState("");
   const path = withQuery(topologyPath(topology, "spouts", task, "completions"), { limit: PAGE, peek: true });
-  const { document, problem, reload } = useLoaded(() => get(path), `${path} ${unread}`);
+  const list = usePages(path, async (after) => {
+    const { completions: rows, cursor } = await get(after ? `${path}&${new URLSearchParams({ after })}` : path);
+    return { rows, cursor, is_last: rows.length < PAGE };
+  });
+  useEffect(() => { if (list.pages <= 1 && !list.busy) list.again(); }, [unread]);
+  const shown = list.rows.filter(hasText(text));
   const discard = async () => {
     const { discarded } = await post(topologyPath(topology, "spouts", task, "completions", "discard"));
-    reload();
+    list.again();
     return `${discarded} discarded.`;
   };
   return html`<section aria-label="Unread completions">
     <h2>Unread completions</h2>
-    <p class="muted">The first ${PAGE}. This page reads without releasing, and is not counted as the reader.</p>
-    <${Failure} problem=${problem} />
-    ${document && html`<${Table} caption="Unread completions" rows=${document.completions} keyOf=${(row) => row.id} columns=${[
-      ["Root", (row) => html`<a class="id" href=${link("t", topology, "roots", row.root_id)}>${row.root_id}</a>`],
-      ["Message", (row) => row.message_id ?? "–"], ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
-      ["Component", (row) => row.component ?? "–"], ["Reason", (row) => row.reason ?? "–", "text"], ["At, UTC", (row) => time(row.at_ms), "time"],
+    <p class="muted">This page reads without releasing, and is not counted as the reader.</p>
+    <${ListHead} list=${list} total=${unread} what="completions" orders=${ORDERS} order=${order} onOrder=${setOrder}
+      name=${`completions-${topology}-${task}`} />
+    ${list.rows.length > 1 && html`<div class="row"><label>Show the loaded that have <input value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+      ${text && html`<p class="muted" role="status">${count(shown.length)} of ${count(list.rows.length)} loaded.</p>`}</div>`}
+    ${(list.rows.length > 0 || list.is_done) && html`<${Table} caption="Unread completions" rows=${sorted(shown, ORDERS, order)} keyOf=${(row) => row.id} columns=${[
+      ["Root", (row) => html`<${RootLink} topology=${topology} id=${row.root_id} />`],
+      ["Message", (row) => html`<${MessageId} id=${row.message_id} />`], ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
+      ["Component", (row) => row.component ?? "–"], ["Reason", (row) => row.reason ?? "–", "text"],
+      ["Latency", (row) => duration(row.complete_latency_ms), "number"], ["At", (row) => html`<${Time} at_ms=${row.at_ms} />`, "time"],
     ]} />`}
-    ${unread > 0 && html`<div class="row"><${Confirmed} danger label="Discard all unread completions" word="discard" onConfirm=${discard}
+    <${ListFoot} list=${list} />
+    ${unread > 0 && html`<div class="row"><${Confirmed} danger label="Discard all unread completions" word=${String(unread)} onConfirm=${discard}
       question=${`${count(unread)} completions of ${task} are thrown away unread: nobody hears how these roots ended.`} /></div>`}
   </section>`;
 }
 
-export function Spout({ names: [topology, task] }) {
-  const live = useLive();
-  const now_ms = live.at_ms || Date.now();
+export function Spout({ names: [topology, task], query }) {
+  useLive();
+  const now_ms = clock();
   const path = topologyPath(topology, "spouts", task);
-  const { document: spout, problem, reload } = useLoaded(() => get(path), path, EVERY_MS);
+  const { document: spout, problem, reload } = useLoaded(
+    async () => ({ ...await get(path), seen_at_ms: clock() }), path, EVERY_MS);
   return html`<div>
     <h1>Spout task ${task}</h1>
     <${Tabs} topology=${topology} at="Spout tasks" />
@@ -86,6 +107,6 @@ export function Spout({ names: [topology, task] }) {
       ]} />
       ${spout.callback && html`<${Callback} topology=${topology} spout=${spout} now_ms=${now_ms} reload=${reload} />`}
       <${Completions} topology=${topology} task=${task} unread=${spout.unread} />
-      <${DeadLetters} topology=${topology} task=${task} number=${spout.dead_letters} />
+      <${DeadLetters} topology=${topology} task=${task} number=${spout.dead_letters} seen_at_ms=${spout.seen_at_ms} query=${query} />
     </div>`}</div>`;
 }

@@ -2,18 +2,18 @@
 
 import { get, topologyPath } from "../api.js";
 import { age, count } from "../format.js";
-import { useLive } from "../live.js";
+import { clock, useLive } from "../live.js";
 import { Failure, Table, link, useLoaded } from "../ui.js";
 import { html } from "../vendor/preact-htm.js";
 import { Tabs } from "./topology.js";
 
 const EVERY_MS = 5_000;
 
-export const readerOf = ({ callback }) => (callback ? `${callback.kind}, ${callback.state}` : "reads by itself");
+export const readerOf = ({ callback }) => (callback ? `${callback.kind}, ${callback.state}` : "none: a process reads its completions");
 
 export function Spouts({ names: [topology] }) {
-  const live = useLive();
-  const now_ms = live.at_ms || Date.now();
+  useLive();
+  const now_ms = clock();
   const path = topologyPath(topology, "spouts");
   const { document, problem } = useLoaded(() => get(path), path, EVERY_MS);
   return html`<div>
@@ -22,7 +22,7 @@ export function Spouts({ names: [topology] }) {
     <${Failure} problem=${problem} />
     ${document && html`<${Table} caption="Spout tasks" rows=${document.spouts} keyOf=${(row) => row.spout_task} columns=${[
       ["Spout task", (row) => html`<a href=${link("t", topology, "spouts", row.spout_task)}>${row.spout_task}</a>`],
-      ["Reader", readerOf],
+      ["Callback", readerOf],
       ["Pending", (row) => count(row.pending), "number"],
       ["Unread", (row) => count(row.unread), "number"],
       ["Oldest unread", (row) => age(row.oldest_unread_at_ms, now_ms), "number"],

@@ -2,8 +2,8 @@
 
 import { get } from "../api.js";
 import { Bar } from "../chart.js";
-import { age, bytes, count, time } from "../format.js";
-import { Facts, Failure, Table, useLoaded } from "../ui.js";
+import { age, bytes, count } from "../format.js";
+import { Facts, Failure, Table, Time, useLoaded } from "../ui.js";
 import { html } from "../vendor/preact-htm.js";
 
 const EVERY_MS = 3_000;
@@ -55,7 +55,7 @@ export function System() {
       ["At most", (name) => amount(name, load[`${name}_limit`]), "number"],
       ["Share", (name) => html`<${Bar} value=${load[name]} most=${load[`${name}_limit`] || 1} />`],
     ]} />
-    ${load.overloaded_recently_at_ms && html`<p>Last refused as overloaded: ${time(load.overloaded_recently_at_ms)} UTC</p>`}
+    ${load.overloaded_recently_at_ms && html`<p>Last refused as overloaded: <${Time} at_ms=${load.overloaded_recently_at_ms} /></p>`}
     <h2>Settings in force</h2>
     <p class="muted">Those that are not the default come first.</p>
     <${Table} caption="Settings" rows=${changedFirst} keyOf=${(row) => row.name} columns=${[

@@ -2,16 +2,18 @@
 
 import { get, topologyPath, withQuery } from "../api.js";
 import { Bar, Chart } from "../chart.js";
-import { age, count, duration, rate, time } from "../format.js";
-import { OUTCOMES, perSecond, rateOf, useLive, withHistory } from "../live.js";
-import { Badge, Facts, Failure, Table, link, useLoaded } from "../ui.js";
-import { html, useState } from "../vendor/preact-htm.js";
+import { age, count, duration, rate } from "../format.js";
+import { OUTCOMES, clock, perSecond, rateOf, useLive, withHistory } from "../live.js";
+import { RangeFields, rangeOf, rangeOfForm } from "../range.js";
+import { Badge, Facts, Failure, Table, Time, link, useLoaded } from "../ui.js";
+import { html } from "../vendor/preact-htm.js";
 
 const LIVE = "10m";
 const ALL = "all";
 const WINDOWS = [[LIVE, "10 min"], ["3h", "3 h"], ["1d", "1 d"], [ALL, "All time"]];
 const AGES = [["under 1 s", 1_000], ["1 to 10 s", 10_000], ["10 s to 1 min", 60_000], ["1 to 10 min", 600_000], ["over 10 min", Infinity]];
 const SAMPLE = 1_000;
+const REACHES = [[600_000, LIVE], [10_800_000, "3h"], [86_400_000, "1d"]];
 const EVERY_MS = 10_000;
 
 export const Tabs = ({ topology, at }) => html`<nav class="tabs" aria-label=${`Topology ${topology}`}>
@@ -24,26 +26,46 @@ function Totals({ document: { step_ms, points: [point] } }) {
   return html`<${Facts} tiles facts=${[
     ["Since", `${duration(step_ms)} ago`],
     ["Emitted", count(point.emitted)], ["Acked", count(point.acked)], ["Failed", count(point.failed)], ["Timed out", count(point.timed_out)],
-    ["Latency p50", duration(point.p50_ms)], ["Latency p99", duration(point.p99_ms)],
+    ["Latency p50", duration(point.p50_ms)], ["Latency p95", duration(point.p95_ms)], ["Latency p99", duration(point.p99_ms)],
   ]} />`;
 }
 
-function Over({ topology }) {
-  const [shown, setShown] = useState(LIVE);
+// The window of the history that a range of one's own lies in: the smallest that reaches back to its beginning.
+const windowFor = (from_ms) => (REACHES.find(([ms]) => clock() - from_ms <= ms) || REACHES.at(-1))[1];
+
+function OwnRange({ topology, query }) {
+  const show = (event) => {
+    event.preventDefault();
+    location.hash = withQuery(link("t", topology), rangeOfForm(Object.fromEntries(new FormData(event.target))));
+  };
+  return html`<form class="row" aria-label="Range of one's own" onSubmit=${show} key=${JSON.stringify(query)}>
+    <${RangeFields} query=${query} /><button type="submit">Show</button>
+  </form>`;
+}
+
+function Over({ topology, query }) {
+  const { from_ms, to_ms } = rangeOf(query);
+  const isOwn = from_ms !== undefined || to_ms !== undefined;
+  const shown = isOwn ? windowFor(from_ms ?? 0) : query.window || LIVE;
+  const setShown = (name) => { location.hash = withQuery(link("t", topology), { window: name === LIVE ? "" : name }); };
   const { document, problem } = useLoaded(
     () => get(withQuery(topologyPath(topology, "history"), { window: shown })), `${topology} ${shown}`, EVERY_MS);
-  const points = shown === LIVE ? withHistory(topology, document) : perSecond(document);
+  const isIn = ({ at_ms }) => at_ms >= (from_ms ?? 0) && at_ms <= (to_ms ?? Infinity);
+  const points = (shown === LIVE && !isOwn ? withHistory(topology, document) : perSecond(document)).filter(isIn);
+  const latencies = (document?.points || []).filter(isIn);
   return html`<section aria-label="Over time">
     <h2>Over time</h2>
     <div class="row" role="group" aria-label="Window">
-      ${WINDOWS.map(([name, label]) => html`<button type="button" key=${name} aria-pressed=${name === shown} onClick=${() => setShown(name)}>
+      ${WINDOWS.map(([name, label]) => html`<button type="button" key=${name} aria-pressed=${!isOwn && name === shown} onClick=${() => setShown(name)}>
         ${label}</button>`)}
     </div>
+    <${OwnRange} topology=${topology} query=${query} />
+    ${isOwn && document && html`<p class="muted" role="status">${count(points.length)} points of ${duration(document.step_ms)} each; the history reaches back a day.</p>`}
     <${Failure} problem=${problem} />
     ${shown === ALL ? document && html`<${Totals} document=${document} />` : html`<div class="charts">
       <${Chart} title="Roots that ended, per second" points=${points} names=${OUTCOMES} />
       <${Chart} title="Pending and unread" points=${points} names=${["pending", "unread"]} />
-      <${Chart} title="Complete latency, ms" points=${document?.points || []} names=${["p50_ms", "p99_ms"]} />
+      <${Chart} title="Complete latency, ms" points=${latencies} names=${["p50_ms", "p95_ms", "p99_ms"]} />
     </div>`}
   </section>`;
 }
@@ -94,7 +116,7 @@ function Groups({ topology }) {
         ["Reason", (row) => row.reason ?? "–", "text"],
         ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
         ["Roots", (row) => count(row.number), "number"],
-        ["Last, UTC", (row) => time(row.at_ms), "time"],
+        ["Last", (row) => html`<${Time} at_ms=${row.at_ms} />`, "time"],
       ]} />`}
   </section>`;
 }
@@ -117,19 +139,19 @@ function Numbers({ shown, at_ms }) {
       ["Max spout pending", shown.max_spout_pending ? count(shown.max_spout_pending) : "no limit"],
       ["Traced", shown.trace ? `${shown.trace * 100} % of the roots` : "roots that ask for it"],
       ["Ackers", shown.ackers],
-      ["Dropped", count(shown.counts.dropped)],
-      ["Unbalanced", count(shown.counts.unbalanced)],
+      ["Acked or failed without an init", count(shown.counts.dropped)],
+      ["Acked more often than sent", count(shown.counts.unbalanced)],
     ]} /></div>`;
 }
 
-export function Topology({ names: [topology] }) {
+export function Topology({ names: [topology], query }) {
   const live = useLive();
   const shown = live.topologies?.find((each) => each.topology === topology);
   return html`<div>
     <h1>${topology}</h1>
     <${Tabs} topology=${topology} at="Overview" />
-    ${shown ? html`<${Numbers} shown=${shown} at_ms=${live.at_ms} />` : html`<p class="muted">This topology is not known yet.</p>`}
-    <${Over} topology=${topology} />
+    ${shown ? html`<${Numbers} shown=${shown} at_ms=${clock()} />` : html`<p class="muted">Waiting for the first second…</p>`}
+    <${Over} topology=${topology} query=${query} />
     <${ByAge} topology=${topology} />
     <${Groups} topology=${topology} /></div>`;
 }
