@@ -45,7 +45,7 @@ function placeOf({ path }) {
 // The title of the window: the heading of the view, without what stands in it to press.
 function titleOf(heading) {
   const words = [...(heading?.childNodes || [])].filter((node) => !node.classList?.contains("copy")).map((node) => node.textContent);
-  return [words.join("").trim(), "Acker"].filter(Boolean).join(" – ");
+  return [words.join("").trim(), "Acker"].filter(Boolean).join(" - ");
 }
 
 function useAddress() {
