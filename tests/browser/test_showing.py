@@ -222,3 +222,30 @@ def test_words_of_the_inside_are_not_shown(page: Page, scene: Scene) -> None:
         expect(main).to_contain_text(instead)
         for word in words:
             expect(main).not_to_contain_text(word)
+
+
+def test_pending_roots_by_age_say_how_many_were_counted(page: Page, scene: Scene) -> None:
+    scene.emit(30)
+    page.goto(f"/ui/#/t/{scene.topology}")
+    expect(page.locator("#counted")).to_have_text("All 30 pending roots were counted.")
+    table = page.get_by_role("table", name="Pending by age")
+    expect(table.get_by_role("row")).to_have_count(6)
+    sample = {"topology": scene.topology, "pending": 50_000, "counted": 500, "is_sample": True}
+    sample["ages"] = [{"from_ms": 0, "to_ms": 1_000, "roots": 400}, {"from_ms": 1_000, "to_ms": None, "roots": 100}]
+    page.route("**/ages", lambda route: route.fulfill(json=sample))
+    page.reload()
+    expect(page.locator("#counted")).to_have_text("A sample: 500 of 50,000 pending roots, drawn by lot.")
+    expect(table.get_by_role("row").nth(1)).to_contain_text("about 40,000")
+
+
+def test_a_topology_shows_how_long_its_components_take(page: Page, scene: Scene) -> None:
+    page.goto(f"/ui/#/t/{scene.topology}")
+    times = page.get_by_role("region", name="Time by component", exact=True).first
+    expect(times).to_contain_text("No root is traced")
+    scene.create(trace=1.0)
+    scene.ack(scene.emit(7), component="charge")
+    page.reload()
+    expect(times).to_contain_text("Of the 7 roots that were traced last")
+    row = page.get_by_role("table", name="Time by component").get_by_role("row").last
+    expect(row).to_contain_text("charge")
+    expect(row.locator('[data-label="p95"]')).to_have_text(re.compile(r"\d"))

@@ -30,6 +30,7 @@ from acker_service.http.routes import (
     health,
     links,
     roots,
+    samples,
     spouts,
     status,
     topologies,
@@ -181,6 +182,7 @@ def _root_routers(parts: Components, settings: Settings, stopping: asyncio.Event
             max_body_bytes=_max_document_bytes(settings),
         ),
         failures.make_router(registry=parts.registry, failures=parts.failures),
+        samples.make_router(registry=parts.registry, ages=parts.age_counter, component_times=parts.component_times),
     ]
 
 

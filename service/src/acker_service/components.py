@@ -33,6 +33,8 @@ from acker_service.redis.embedded import EmbeddedServer
 from acker_service.redis.errors import LayoutMismatch, PermissionDenied, RightsUnknown
 from acker_service.redis.functions.traces import TraceLimits
 from acker_service.redis.requirements import ServerRequirements
+from acker_service.roots.ages import AgeCounter
+from acker_service.roots.component_times import ComponentTimesReader
 from acker_service.roots.expiry import RootExpiry
 from acker_service.roots.explaining import RootExplainer
 from acker_service.roots.failures import FailureReader
@@ -156,6 +158,8 @@ class Components:
         self.roots = RootReader(self.shards, self.spouts, self.failures, counted)
         self.explainer = RootExplainer(self.shards, self.spouts)
         self.pending_roots = PendingRoots(self.shards, self.spouts)
+        self.age_counter = AgeCounter(self.shards, self.stats, self.pending_roots)
+        self.component_times = ComponentTimesReader(self.shards)
         self.root_notifier = RootNotifier(self.registry, self.shards)
         self.expiry = RootExpiry(self.redis, self.shards, counted)
 

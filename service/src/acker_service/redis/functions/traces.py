@@ -86,6 +86,16 @@ def read_trace(*, settings: bytes, bucket: int, root_id: int) -> ShardCall[Trace
     return ShardCall(function="acker_read_trace_v1", args=args, decode=decode)
 
 
+def list_traces(*, limit: int) -> ShardCall[list[int]]:
+    """Name the roots of a shard whose traces began last, the latest first, so many at most."""
+
+    def decode(reply: list[Any]) -> list[int]:
+        [ids] = reply
+        return [int.from_bytes(ids[at : at + 8], "big") for at in range(0, len(ids), 8)]
+
+    return ShardCall(function="acker_list_traces_v1", args=(limit,), decode=decode, confirm=False)
+
+
 def remove_traces(key: str, stamp: Stamp, *, limit: int) -> Call[int]:
     """Remove so many traces at most of a shard with a tombstone, and return how many it removed."""
     return fcall("acker_remove_traces_v1", (key,), stamp.text, limit, decode=lambda reply: int(reply[1]))

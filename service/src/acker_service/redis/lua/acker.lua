@@ -86,7 +86,7 @@
     T:TOPOLOGY:INCARNATION:history<l>  zset  samples of level l, from 1 to 3, by the number of their step (history.lua)
 ]]
 
-local VERSION = 61
+local VERSION = 62
 local LAYOUT = 8
 local MAILBOX_FULL = -2147483648
 local ALL_ENDED, ENDS_EDGE, DROPPED = 1, 1, 1  -- forms of an init, of a fail and of an ack (operations.lua)

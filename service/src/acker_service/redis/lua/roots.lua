@@ -55,6 +55,16 @@ do
     return { 'ok', entries, is_cut, unpack(reply, 2) }
   end
 
+  --[[
+    Names the roots whose traces began last, the latest first.
+
+    Input   KEYS[1] shard; ARGV[1] stamp  [2] how many at most
+    Output  {'ok', their ids, 8 bytes each}
+  ]]
+  local function list_traces(_, base, args)
+    return { 'ok', table.concat(redis.call('ZRANGE', base .. 'traces', 0, args[2] - 1, 'REV')) }
+  end
+
   -- Tells for each root whether it has ended: it is neither early nor pending.
   -- Input: KEYS[1] shard; ARGV[1] stamp  [2] per root its bucket c4 and id c8.
   -- Output: {'ok', per root '1' (ended) or '0'}
@@ -207,6 +217,7 @@ do
 
   register_on_shard('acker_read_root_v2', read_root)
   register_on_shard('acker_read_trace_v1', read_traced_root)
+  register_on_shard('acker_list_traces_v1', list_traces)
   register_on_shard('acker_ended_v1', ended)
   register_on_shard('acker_read_states_v1', read_states)
   register_on_shard('acker_force_fail_v1', force_fail)

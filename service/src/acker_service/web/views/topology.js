@@ -2,7 +2,7 @@
 
 import { get, topologyPath, withQuery } from "../api.js";
 import { Bar, Chart } from "../chart.js";
-import { age, count, duration, rate } from "../format.js";
+import { age, count, duration, rate, took } from "../format.js";
 import { OUTCOMES, clock, perSecond, rateOf, useLive, withHistory } from "../live.js";
 import { RangeFields, rangeOf, rangeOfForm } from "../range.js";
 import { Badge, Facts, Failure, Table, Time, link, useLoaded } from "../ui.js";
@@ -11,7 +11,6 @@ import { html } from "../vendor/preact-htm.js";
 const LIVE = "10m";
 const ALL = "all";
 const WINDOWS = [[LIVE, "10 min"], ["3h", "3 h"], ["1d", "1 d"], [ALL, "All time"]];
-const AGES = [["under 1 s", 1_000], ["1 to 10 s", 10_000], ["10 s to 1 min", 60_000], ["1 to 10 min", 600_000], ["over 10 min", Infinity]];
 const SAMPLE = 1_000;
 const REACHES = [[600_000, LIVE], [10_800_000, "3h"], [86_400_000, "1d"]];
 const EVERY_MS = 10_000;
@@ -70,23 +69,44 @@ function Over({ topology, query }) {
   </section>`;
 }
 
+const nameOf = ({ from_ms, to_ms }) =>
+  to_ms === null ? `over ${duration(from_ms)}` : from_ms ? `${duration(from_ms)} to ${duration(to_ms)}` : `under ${duration(to_ms)}`;
+
 function ByAge({ topology }) {
-  const { document, problem } = useLoaded(
-    () => get(withQuery(topologyPath(topology, "roots"), { limit: SAMPLE })), topology, EVERY_MS);
+  const path = topologyPath(topology, "ages");
+  const { document, problem } = useLoaded(() => get(path), path, EVERY_MS);
   if (!document) return html`<${Failure} problem=${problem} />`;
-  const rows = AGES.map(([name, most], n) => {
-    const least = n ? AGES[n - 1][1] : 0;
-    return { name, number: document.roots.filter((root) => root.age_ms >= least && root.age_ms < most).length };
-  });
-  const top = Math.max(1, ...rows.map((row) => row.number));
+  const { ages, pending, counted, is_sample } = document;
+  const top = Math.max(1, ...ages.map((group) => group.roots));
+  const number = ({ roots }) => (is_sample ? `about ${count(Math.round((pending * roots) / Math.max(1, counted)))}` : count(roots));
   return html`<section aria-label="Pending by age">
     <h2>Pending by age</h2>
-    ${document.cursor && html`<p class="muted">Of the first ${count(document.roots.length)} roots listed.</p>`}
-    <${Table} caption="Pending by age" rows=${rows} keyOf=${(row) => row.name} columns=${[
-      ["Age", (row) => row.name],
-      ["Roots", (row) => count(row.number), "number"],
-      ["Share", (row) => html`<${Bar} value=${row.number} most=${top} />`],
+    <p class="muted" id="counted">${is_sample ? `A sample: ${count(counted)} of ${count(pending)} pending roots, drawn by lot.`
+      : `All ${count(counted)} pending roots were counted.`}</p>
+    <${Table} caption="Pending by age" rows=${ages} keyOf=${(group) => group.from_ms} columns=${[
+      ["Age", nameOf],
+      ["Roots", number, "number"],
+      ["Share", (group) => html`<${Bar} value=${group.roots} most=${top} />`],
     ]} />
+  </section>`;
+}
+
+// Of topologies without a traced root only how to trace some.
+function ByComponent({ topology }) {
+  const path = topologyPath(topology, "components");
+  const { document, problem } = useLoaded(() => get(path), path, EVERY_MS);
+  if (!document) return html`<${Failure} problem=${problem} />`;
+  return html`<section aria-label="Time by component">
+    <h2>Time by component</h2>
+    ${document.traces ? html`<p class="muted">From when a tuple was sent until it was acked or failed: in the queue, and at work. Of the ${
+      count(document.traces)} roots that were traced last, whatever the range above.</p>`
+      : html`<p class="muted">No root is traced. Set <code>trace</code> of the topology to see how long each component takes:${" "}
+        <code>acker topology set ${topology} --trace 0.01</code>.</p>`}
+    ${document.traces > 0 && html`<${Table} caption="Time by component" rows=${document.components} keyOf=${(row) => row.component}
+      empty="No component named itself in an ack." columns=${[
+        ["Component", (row) => row.component], ["Edges", (row) => count(row.edges), "number"], ["p50", (row) => took(row.p50_ms), "number"],
+        ["p95", (row) => took(row.p95_ms), "number"], ["p99", (row) => took(row.p99_ms), "number"],
+      ]} />`}
   </section>`;
 }
 
@@ -152,6 +172,7 @@ export function Topology({ names: [topology], query }) {
     <${Tabs} topology=${topology} at="Overview" />
     ${shown ? html`<${Numbers} shown=${shown} at_ms=${clock()} />` : html`<p class="muted">Waiting for the first second…</p>`}
     <${Over} topology=${topology} query=${query} />
+    <${ByComponent} topology=${topology} />
     <${ByAge} topology=${topology} />
     <${Groups} topology=${topology} /></div>`;
 }
