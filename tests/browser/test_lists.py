@@ -187,3 +187,12 @@ def export(page: Page, scene: Scene, kind: str) -> str:
         page.get_by_role("button", name=f"Export {kind}").click()
     assert kept.value.suggested_filename == f"failures-{scene.topology}.{kind.lower()}"
     return Path(kept.value.path()).read_bytes().decode()
+
+
+def test_pending_roots_are_found_by_a_part_of_their_message_id(page: Page, scene: Scene) -> None:
+    scene.emit(30)
+    page.goto(f"/ui/#/t/{scene.topology}/roots")
+    page.get_by_label("Message id or last component has").fill("order-2")
+    page.get_by_role("search", name="Filter").get_by_role("button", name="Find").click()
+    expect(page.get_by_text("All roots that match: 11")).to_be_visible()
+    expect(page).to_have_url(re.compile("text=order-2"))

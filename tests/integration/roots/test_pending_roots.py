@@ -128,8 +128,8 @@ async def test_an_overfull_hash_is_listed_piece_by_piece(parts: Components, call
     call = await small_topology(parts, call, ackers=1, buckets=1)
     await emit(call, range(1, 3_501))
     topology = await parts.registry.get("small")
-    start = (topology.settings, 0, 0, 0, 1, RECORDS, 0, 0, "")
-    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v2", *start)
+    start = (topology.settings, 0, 0, 0, 1, RECORDS, 0, 0, "", "")
+    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v3", *start)
     assert sum(len(shown) // VALUES for shown in pieces[3::4]) < 1_500
     assert set().union(*await pages(call, limit=100)) == set(range(1, 3_501))
 
@@ -138,8 +138,8 @@ async def test_a_call_looks_at_a_bounded_number_of_records(parts: Components, ca
     call = await small_topology(parts, call, ackers=1, buckets=64)
     await emit(call, range(1, 6_001))
     topology = await parts.registry.get("small")
-    start = (topology.settings, 0, 0, 0, 10_000, RECORDS, 0, 0, "")
-    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v2", *start)
+    start = (topology.settings, 0, 0, 0, 10_000, RECORDS, 0, 0, "", "")
+    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v3", *start)
     assert RECORDS / 2 <= sum(len(shown) // VALUES for shown in pieces[3::4]) <= RECORDS + 100
     assert await pages(call, older_than_ms=2**52) == [[]]
     assert len(ids(await call.roots(limit=10_000))) == 6_000
@@ -166,8 +166,8 @@ async def test_a_call_looks_no_further_when_there_are_enough(parts: Components, 
     call = await small_topology(parts, call, ackers=1, buckets=64)
     await emit(call, range(1, 65))
     topology = await parts.registry.get("small")
-    start = (topology.settings, 0, 0, 0, 10, RECORDS, 0, 0, "")
-    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v2", *start)
+    start = (topology.settings, 0, 0, 0, 10, RECORDS, 0, 0, "", "")
+    _, _, _, _, _, *pieces = await ask(parts, topology, 0, "acker_list_roots_v3", *start)
     assert sum(len(shown) // VALUES for shown in pieces[3::4]) == 10
 
 
@@ -194,3 +194,15 @@ async def test_what_a_list_may_be_asked_for_is_bounded(call: Caller, query: dict
 
 async def test_an_unknown_topology_has_no_list(call: Caller) -> None:
     assert (await Caller(call.http, "nowhere").roots())["code"] == "unknown_topology"
+
+
+async def test_roots_are_found_by_a_text_of_their_message_id_or_last_component(call: Caller) -> None:
+    await call.post(init(1, E, 0xE2, message_id="order-42"))
+    await call.post(init(2, E, 0xE2, message_id="order-[4"))
+    await call.post(init(3, E, 0xE2))
+    await call.post(ack(3, E, component="reserve-4"))
+    assert set(ids(await call.roots(text="order"))) == {1, 2}
+    assert set(ids(await call.roots(text="-4"))) == {1, 3}
+    assert ids(await call.roots(text="[4")) == [2]
+    assert ids(await call.roots(text="4", message_id="order-42")) == [1]
+    assert ids(await call.roots(text="Order")) == []

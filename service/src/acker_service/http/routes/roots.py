@@ -16,7 +16,7 @@ from acker_service.http.auth import needs
 from acker_service.http.documents import read_json, read_json_if_any
 from acker_service.http.head import Router, end_head, is_head, refresh_for_head
 from acker_service.http.long_poll import LongPoll
-from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TopologyName, WaitMs
+from acker_service.http.parameters import NAME, Limit, Milliseconds, RootId, TextPart, TopologyName, WaitMs
 from acker_service.monitoring.audit import Act, AuditTrail
 from acker_service.redis.functions.failures import FailureRecord
 from acker_service.redis.functions.roots import RootFilter, RootState, StateReply
@@ -76,6 +76,7 @@ def _add_list(
         no_ack_for_ms: Milliseconds = 0,
         spout_task: SpoutTaskFilter = None,
         message_id: MessageIdFilter = None,
+        text: TextPart = None,
         limit: Limit = 100,
         cursor: ListCursor = None,
     ) -> dict[str, Any]:
@@ -89,6 +90,7 @@ def _add_list(
                 no_ack_for_ms=no_ack_for_ms,
                 spout_index=(await spouts.get(found, spout_task)).index if spout_task else None,
                 message_id=message_id,
+                text=text,
             )
             end_head(request)
             page = await pending_roots.page(found, positions, wanted, limit=limit)

@@ -55,12 +55,16 @@ class RootRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootFilter:
-    """The pending roots that a list asks for: of at least an age, without an ack for so long; None is any."""
+    """The pending roots that a list asks for: of at least an age, without an ack for so long; None is any.
+
+    ``text`` is a part of the message id, or of the name of the component that acked last.
+    """
 
     older_than_ms: int = 0
     no_ack_for_ms: int = 0
     spout_index: int | None = None
     message_id: str | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +166,10 @@ def list_roots(
     """
     place = (start.score, start.bucket, start.hscan_cursor)
     spout_index = "" if wanted.spout_index is None else wanted.spout_index
-    filters = (wanted.older_than_ms, wanted.no_ack_for_ms, spout_index)
+    filters = (wanted.older_than_ms, wanted.no_ack_for_ms, spout_index, wanted.text or "")
     message_id = () if wanted.message_id is None else (wanted.message_id,)
     args = (settings, *place, max_roots, max_records, *filters, *message_id)
-    return ShardCall(function="acker_list_roots_v2", args=args, decode=_listed, confirm=False)
+    return ShardCall(function="acker_list_roots_v3", args=args, decode=_listed, confirm=False)
 
 
 def read_counts() -> ShardCall[ShardCounts]:

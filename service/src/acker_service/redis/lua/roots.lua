@@ -127,6 +127,13 @@ do
     return found[2], found[1]
   end
 
+  -- Whether the message id of a root or the component of its last ack contains a text.
+  local function has_text(call, root, text)
+    -- rule: a list finds plain texts
+    return (read_message_id(call, root) or ''):find(text, 1, true) ~= nil
+      or (last_component(call, root) or ''):find(text, 1, true) ~= nil
+  end
+
   -- Whether a root is pending and one of those that a list asks for. A root without details counts as one without an ack.
   local function is_wanted(call, root, filter)
     -- rule: a list is of pending roots that are old enough
@@ -134,6 +141,7 @@ do
       and call.now - (root.acked_at or root.started) >= filter.no_ack_for
       and (not filter.spout or root.spout == filter.spout)
       and (not filter.message_id or read_message_id(call, root) == filter.message_id)
+      and (filter.text == '' or has_text(call, root, filter.text))
   end
 
   local function pending_roots(call, bucket, fields, filter)
@@ -182,7 +190,8 @@ do
 
     Input   KEYS[1] shard; ARGV[1] stamp  [2] settings  [3] score ('0': begin)  [4] bucket  [5] HSCAN cursor in the
             bucket  [6] roots wanted  [7] records to read, approximate limit  [8] least age and [9] least time without an
-            ack, in milliseconds  [10] spout index, '' for any  [11] message id, left out for any
+            ack, in milliseconds  [10] spout index, '' for any  [11] text of the message id or the last component, '' for any
+            [12] message id, left out for any
     Output  {'ok', now, records and outcomes read, the part to begin the next call with: score ('' at the end), bucket,
             cursor, then per part with roots: score, bucket, cursor, {the values of append_root, for each root}}
   ]]
@@ -191,7 +200,7 @@ do
     local score, bucket, cursor = args[3], pack_bucket(args[4]), args[5]
     local wanted, budget, scanned = tonumber(args[6]), tonumber(args[7]), 0
     local filter = { age = tonumber(args[8]), no_ack_for = tonumber(args[9]), spout = tonumber(args[10]),
-      message_id = args[11] }
+      text = args[11], message_id = args[12] }
     -- rule: a list goes on behind the score where it stopped
     local next_bucket = scan_index(call, score == '0' and 0 or rank_after(call, score, bucket))
     if score == '0' then bucket, score = next_bucket() end
@@ -221,5 +230,5 @@ do
   register_on_shard('acker_ended_v1', ended)
   register_on_shard('acker_read_states_v1', read_states)
   register_on_shard('acker_force_fail_v1', force_fail)
-  register_on_shard('acker_list_roots_v2', list_roots)
+  register_on_shard('acker_list_roots_v3', list_roots)
 end

@@ -27,6 +27,7 @@ function Filter({ topology, query }) {
   const seconds = (name) => (query[name] ? Number(query[name]) / 1_000 : "");
   return html`<form class="row" role="search" aria-label="Filter" onSubmit=${search} key=${JSON.stringify(query)}>
     <label>Message id, whole <input name="message_id" defaultValue=${query.message_id || ""} /></label>
+    <label>Message id or last component has <input name="text" defaultValue=${query.text || ""} /></label>
     <label>Spout task <input name="spout_task" defaultValue=${query.spout_task || ""} /></label>
     <label>Older than, s <input name="older_than_ms" type="number" min="0" step="any" defaultValue=${seconds("older_than_ms")} /></label>
     <label>No ack for, s <input name="no_ack_for_ms" type="number" min="0" step="any" defaultValue=${seconds("no_ack_for_ms")} /></label>
