@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from examples.support.ports import free_port
 from tests.browser.conftest import opened
-from tests.browser.scene import Scene
+from tests.browser.scene import Scene, draw
 from tests.browser.screenshots import reduced
 from tests.support.servers import AckerProcess
 
@@ -29,6 +29,7 @@ VIEWS = {
     "topology": "t/{topology}",
     "roots": "t/{topology}/roots",
     "root": "t/{topology}/roots/{root}",
+    "waterfall": "t/{topology}/roots/{root}",
     "failures": "t/{topology}/failures",
     "spout-tasks": "t/{topology}/spouts",
     "spout-task": "t/{topology}/spouts/shop",
@@ -39,23 +40,34 @@ VIEWS = {
     "runbook": "runbook/webhook-not-delivered",
     "try-it": "try",
 }
-WITHOUT_TABLE = {"root", "callback", "runbook", "try-it"}
+WITHOUT_TABLE = {"root", "waterfall", "callback", "runbook", "try-it"}
 
 
 @pytest.fixture(scope="module")
 def staged(acker: AckerProcess) -> Scene:
     """A topology with roots in each state, and a webhook that cannot be reached."""
     Scene(acker.http, "invoices").create(message_timeout_ms=600_000).emit(3)
-    scene = Scene(acker.http, "orders").create(message_timeout_ms=600_000)
+    scene = Scene(acker.http, "orders").create(message_timeout_ms=600_000, trace=1.0)
     roots = scene.emit(60)
     scene.ack(roots[20:50])
     scene.fail(roots[50:57])
     scene.fail(roots[57:], reason="no stock", component="reserve")
-    scene.split(roots[0], component="reserve")
+    grow(scene, roots[0])
     scene.register("hook", f"http://127.0.0.1:{free_port()}/completions")
     scene.ack(scene.emit(2, spout_task="hook", prefix="hook-"))
     scene.ask("POST", f"{scene.path}/roots/{roots[1]}/fail", {"reason": "lost in the night"})
     return scene
+
+
+def grow(scene: Scene, root: str) -> None:
+    """Let a root have a tree of four steps, of which one is open."""
+    for component, children in (("split", 4), ("price", 2), ("reserve", 2), ("pack", 0)):
+        edges = [draw() for _ in range(children)]
+        ack = {"op": "ack", "root_id": root, "edge_id": scene.edges[root], "children": edges, "component": component}
+        scene.batch([ack])
+        others = [{"op": "ack", "root_id": root, "edge_id": edge, "component": "notify"} for edge in edges[2:]]
+        scene.batch(others)
+        scene.edges[root] = edges[0] if edges else scene.edges[root]
 
 
 def show(page: Page, scene: Scene, view: str) -> None:
@@ -74,6 +86,9 @@ def show(page: Page, scene: Scene, view: str) -> None:
         expect(page.locator(".chart").first).to_have_attribute("data-points", re.compile(r"^([4-9]|\d{2,})$"))
     if view == "root":
         page.locator(".squares").wait_for()
+    if view == "waterfall":
+        page.get_by_role("tree", name="Edges over time").wait_for()
+        page.get_by_role("region", name="Tree").evaluate("each => each.scrollIntoView()")
     if view == "callback":
         expect(page.get_by_role("region", name="Callback")).to_contain_text("no connection")
     if view == "runbook":

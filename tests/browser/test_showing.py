@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import PATIENCE_MS, opened
 from tests.browser.scene import Scene
 from tests.browser.test_explaining import run
+from tests.browser.test_looks import NARROW, Scheme, serious_faults
 from tests.support.servers import AckerProcess, acker_serve
 
 BERLIN = {"timezone_id": "Europe/Berlin", "locale": "en-US"}
@@ -249,3 +250,26 @@ def test_a_topology_shows_how_long_its_components_take(page: Page, scene: Scene)
     row = page.get_by_role("table", name="Time by component").get_by_role("row").last
     expect(row).to_contain_text("charge")
     expect(row.locator('[data-label="p95"]')).to_have_text(re.compile(r"\d"))
+
+
+@pytest.mark.parametrize("width", [1280, NARROW])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_fresh_acker_and_one_with_folded_trouble_fit_and_have_no_serious_fault(
+    browser: Browser, tmp_path: Path, width: int, scheme: Scheme
+) -> None:
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme, "reduced_motion": "reduce"}
+    with (
+        acker_serve(tmp_path, "--data-dir", str(tmp_path / "data")) as acker,
+        opened(browser, acker.url, **options) as page,
+    ):
+        page.goto("/ui/")
+        expect(page.locator("#first-message pre")).to_be_visible()
+        for shown in (page.locator("#first-message"), page.locator("#trouble summary")):
+            expect(shown).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert serious_faults(page) == []
+            scene = Scene(acker.http, "orders").create()
+            for n in range(3):
+                scene.register(f"hook-{n}", "https://receiver.example/hook")
+                scene.ask("POST", f"{scene.path}/spouts/hook-{n}/pause")
+            page.reload()

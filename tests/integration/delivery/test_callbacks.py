@@ -231,7 +231,7 @@ async def test_dead_letters_are_listed_page_by_page(worker: Worker, call: Caller
     assert (len(first["dead_letters"]), sorted(int(it["root_id"], 16) for it in letters)) == (3, [1, 2, 3, 4, 5])
     assert {(it["attempts"], it["error"], it["outcome"]) for it in letters} == {(3, "answered 500", "acked")}
     end = (await call.http.get(routes.dead_letters("default", SPOUT), params={"after": rest["cursor"]})).json()
-    assert end == {"dead_letters": [], "cursor": rest["cursor"]}
+    assert end == {"dead_letters": [], "cursor": rest["cursor"], "more": False}
 
 
 async def test_a_cursor_that_was_not_given_here_is_refused(worker: Worker, call: Caller) -> None:

@@ -1,11 +1,14 @@
 """Dead letters are chosen by their error and time: listed, replayed, discarded."""
 
+import itertools
 from typing import Any
 
 import pytest
 from acker_protocol import routes
 from acker_service.components import Components
-from acker_service.mailboxes.dead_letters import STEP
+from acker_service.mailboxes.dead_letters import STEP, DeadLetters
+from acker_service.redis.functions.mailboxes import DeadLetterFilter
+from acker_service.topologies.cursors import dead_letter_list, decode_cursor
 
 from tests.integration.mailboxes.test_pages import Mailbox, packed
 from tests.integration.monitoring.test_audit import acts
@@ -159,3 +162,22 @@ async def test_dead_letters_behind_many_that_stay_are_ended(call: Caller, mailbo
     answer = await call.http.post(f"{PATH}/{act}", json={"error": "503"})
     assert [*answer.json().values()] == [1]
     assert (await unread(mailbox))[1] == 2 * STEP + 1
+
+
+async def test_a_page_that_takes_longer_than_its_time_is_short_and_the_next_goes_on_behind_what_it_passed(
+    mailbox: Mailbox, parts: Components
+) -> None:
+    for shard, root in ((0, 1), (1, 2)):
+        await mailbox.fill(shard, [[packed(0xF, bytes(60_000))]] * 150, name="d", at_ms=1_000)
+        await mailbox.fill(shard, [[packed(root)]], name="d", error="answered 503", at_ms=2_000)
+    hours = itertools.count(step=3_600)
+    reader = DeadLetters(parts.shards, parts.metrics.operations, clock=lambda: float(next(hours)))
+    cursor = decode_cursor(None, dead_letter_list(mailbox.topology, mailbox.spout))
+    found, pages, more = list[int](), 0, True
+    while more:
+        page = await reader.read(mailbox.topology, mailbox.spout, cursor, 10, DeadLetterFilter(error="503"))
+        found += [letter.completion.root_id for letter in page.letters]
+        pages, cursor, more = pages + 1, page.cursor, page.more
+        assert pages < 100, "the list has to end"
+    assert sorted(found) == [1, 2]
+    assert pages > 1

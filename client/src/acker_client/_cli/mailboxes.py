@@ -106,8 +106,13 @@ def _shown(page: dict[str, Any], found: list[dict[str, Any]]) -> Result:
 
 
 def _list(service: Service, found: argparse.Namespace) -> Result:
-    page = service.get(routes.dead_letters(found.topology, found.spout_task), limit=found.limit, **_filters(found))
+    path, filters = routes.dead_letters(found.topology, found.spout_task), _filters(found)
+    page = service.get(path, limit=found.limit, **filters)
     listed = page["dead_letters"]
+    while page.get("more") and len(listed) < found.limit:  # a page that filters ends after a second, too
+        page = service.get(path, after=page["cursor"], limit=found.limit - len(listed), **filters)
+        listed += page["dead_letters"]
+    page = page | {"dead_letters": listed}
     notes = more(page, listed, found.limit)
     return Result(document=page, items=listed, lines=completion_rows(listed, dead=True), notes=notes)
 

@@ -1,5 +1,6 @@
 """Reads, replays and discards dead letters: completions for which every delivery attempt failed."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from acker_service.topologies.topology import Topology
 STEP = 64
 """Entries that one call looks at to replay or discard them."""
 
+PAGE_S = 1.0
+"""Seconds after which a page looks at no more dead letters."""
+
 ALL = DeadLetterFilter()
 _WHOLE_ENTRY = 2**31
 """More completions than any entry holds."""
@@ -36,23 +40,31 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPage:
-    """Dead letters as they were read, and the cursor behind the last."""
+    """Dead letters as they were read, the cursor behind what was looked at, and whether there may be more there."""
 
     letters: Sequence[DeadLetter]
     cursor: Cursor
+    more: bool
 
 
 class DeadLetters:
-    """Reads dead letters, moves them back into the mailbox, or discards them."""
+    """Reads dead letters, moves them back into the mailbox, or discards them. ``clock`` gives seconds."""
 
-    def __init__(self, shards: Shards, metrics: OperationMetrics) -> None:
+    def __init__(
+        self, shards: Shards, metrics: OperationMetrics, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._shards = shards
         self._metrics = metrics
+        self._clock = clock
 
     async def read(
         self, topology: Topology, spout: Spout, cursor: Cursor, limit: int, wanted: DeadLetterFilter = ALL
     ) -> DeadLetterPage:
-        """Read dead letters that match after a cursor, oldest first within a shard, ``limit`` at most."""
+        """Read dead letters that match after a cursor, oldest first within a shard, ``limit`` at most.
+
+        A page may be short, or empty, without being the last: there is no index.
+        """
+        until_s = self._clock() + PAGE_S
         page: PageBuilder[ItemRun[DeadLetter]] = PageBuilder(cursor, range(len(topology.shards)), limit)
         while shares := page.shares():
             calls = [(shard, _call(spout, share, wanted)) for shard, share in shares.items()]
@@ -61,10 +73,13 @@ class DeadLetters:
                 items = ItemRun(list(_letters(reply.entries, spout.name)))
                 size = sum(entry.completions.size for entry in reply.entries)
                 page.add(shard, ShardItems(items=items, size=size, more=reply.more, passed=_passed(reply)))
+            if self._clock() >= until_s:
+                break
         taken = page.take()
         return DeadLetterPage(
             letters=[letter for letters in taken.values() for _, letter in letters.items],
-            cursor=cursor.behind({shard: letters.end for shard, letters in taken.items()}),
+            cursor=cursor.behind(page.behind(taken)),
+            more=page.more,
         )
 
     async def replay(self, topology: Topology, spout: Spout, wanted: DeadLetterFilter = ALL) -> int:

@@ -3,7 +3,7 @@
 A page reads about as much as it gives: `PAGE_BYTES` in all, however many the shards.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -145,6 +145,16 @@ class PageBuilder(Generic[R]):
         shards = sorted(self._found)
         taken = take_fairly([self._found[shard] for shard in shards], self._limit)
         return {shard: taken[i] for i, shard in enumerate(shards) if i in taken}
+
+    def behind(self, taken: Mapping[int, R]) -> dict[int, Position]:
+        """Return the positions behind what was taken; of a shard of which all was, behind what it passed over, too."""
+        ends = {shard: run.end for shard, run in taken.items()}
+        for shard, passed in self._passed.items():
+            found = self._found.get(shard)
+            # rule: a page goes on behind what it passed over
+            if found is None or (shard in taken and len(taken[shard]) == len(found)):
+                ends[shard] = passed
+        return ends
 
     @property
     def more(self) -> bool:

@@ -215,7 +215,7 @@ def _add_dead_letters(
 
         page = await registry.with_current(topology, work)
         documents = [_show_dead_letter(letter, page.cursor.incarnation) for letter in page.letters]
-        return {"dead_letters": documents, "cursor": page.cursor.encode()}
+        return {"dead_letters": documents, "cursor": page.cursor.encode(), "more": page.more}
 
 
 def _add_dead_letter_acts(

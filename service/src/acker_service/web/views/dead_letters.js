@@ -63,8 +63,8 @@ export function DeadLetters({ topology, task, number, seen_at_ms, query }) {
   const address = (...more) => topologyPath(topology, "spouts", task, "dead-letters", ...more);
   const path = withQuery(address(), { limit: PAGE, ...filters });
   const list = usePages(path, async (after) => {
-    const { dead_letters: rows, cursor } = await get(after ? `${path}&${new URLSearchParams({ after })}` : path);
-    return { rows, cursor, is_last: rows.length < PAGE };
+    const { dead_letters: rows, cursor, more } = await get(after ? `${path}&${new URLSearchParams({ after })}` : path);
+    return { rows, cursor, is_last: !more };
   });
   const found = useRef(null); // while the list is read again, an act that ends can still say what it did
   if (list.is_done || !list.busy) found.current = counted(list, isFiltered, { number, seen_at_ms });
