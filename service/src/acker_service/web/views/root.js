@@ -67,7 +67,7 @@ function Elsewhere({ topology, id }) {
   return html`<section aria-label="Elsewhere">
     <h2>The same elsewhere</h2>
     ${[["Command line", `acker root show ${topology} ${id} --acker ${location.origin}`], ["curl", curl], ["Python", python]].map(([name, text]) =>
-      html`<h3 key=${name}>${name}</h3><pre tabindex="0" aria-label=${name}>${text}</pre><${Copy} text=${text} what=${`the lines for ${name}`} />`)}
+      html`<h3 key=${name}>${name} <${Copy} text=${text} what=${`the lines for ${name}`} /></h3><pre tabindex="0" aria-label=${name}>${text}</pre>`)}
   </section>`;
 }
 

@@ -126,10 +126,11 @@ export function grouped(failures) {
 function Groups({ topology }) {
   const { document, problem } = useLoaded(
     () => get(withQuery(topologyPath(topology, "failures"), { limit: SAMPLE })), topology, EVERY_MS);
-  const group = ({ outcome, component }) => withQuery(link("t", topology, "failures"), { outcome, component });
+  const group = ({ outcome, component, reason }) => withQuery(link("t", topology, "failures"), { outcome, component, reason });
   return html`<section aria-label="Failures">
     <h2>Failures by component and reason</h2>
     <${Failure} problem=${problem} />
+    ${document?.cursor && html`<p class="muted">Of the newest ${count(document.failures.length)} failures; a filter of all of them is under Failures.</p>`}
     ${document && html`<${Table} caption="Failures by component and reason" rows=${grouped(document.failures)}
       keyOf=${(row) => row.name} empty="None in the last day." columns=${[
         ["Component", (row) => html`<a href=${group(row)}>${row.component ?? "unnamed"}</a>`],
