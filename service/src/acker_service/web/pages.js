@@ -5,7 +5,7 @@ import { count } from "./format.js";
 import { Failure } from "./ui.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 
-const EMPTY = { rows: [], cursor: undefined, scanned: 0, pages: 0, is_done: false, busy: false, problem: null };
+const EMPTY = { rows: [], cursor: undefined, scanned: 0, pages: 0, is_done: false, busy: false, reads_all: false, problem: null };
 
 // `load(cursor)` gives {rows, cursor, scanned, is_last} of one page. Another `key` begins anew.
 export function usePages(key, load) {
@@ -19,7 +19,7 @@ export function usePages(key, load) {
   const read = async ({ from, all }) => {
     run.current += 1;
     const mine = run.current;
-    let now = { ...from, busy: true, problem: null };
+    let now = { ...from, busy: true, reads_all: all, problem: null };
     put(now);
     do {
       let page = null;
@@ -96,10 +96,10 @@ export function ListHead({ list, total, what, orders, order, onOrder, name }) {
 // Below a list: one more page, all pages, stop, look again.
 export const ListFoot = ({ list }) => html`<div class="row">
   <${Failure} problem=${list.problem} />
-  ${list.busy ? html`<button type="button" onClick=${list.stop}>Stop</button>`
+  ${list.busy && list.reads_all ? html`<button type="button" onClick=${list.stop}>Stop</button>`
     : html`<span class="row">
-      ${!list.is_done && html`<button type="button" onClick=${list.more}>Load more</button>`}
-      ${!list.is_done && html`<button type="button" onClick=${list.all}>Load all</button>`}
-      <button type="button" onClick=${list.again}>Look again</button>
+      ${!list.is_done && html`<button type="button" disabled=${list.busy} onClick=${list.more}>Load more</button>`}
+      ${!list.is_done && html`<button type="button" disabled=${list.busy} onClick=${list.all}>Load all</button>`}
+      <button type="button" disabled=${list.busy} onClick=${list.again}>Look again</button>
     </span>`}
 </div>`;
