@@ -162,8 +162,10 @@ def test_a_thousand_edges_fit_their_window_and_axe_finds_no_serious_fault(
     with opened(browser, acker.url, viewport={"width": width, "height": 800}, reduced_motion="reduce") as page:
         page.goto(f"/ui/#/t/{scene.topology}/roots/{root}")
         expect(rows(page)).to_have_count(1 + FANOUT)
+        expect(rows(page).filter(has_text="slowest")).to_contain_text("open for")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(WIDE_TABLES) == []
         wide = "[...document.querySelectorAll('.edge')].filter(each => each.scrollWidth > each.clientWidth).length"
         assert page.evaluate(wide) == 0
+        assert page.evaluate(wide.replace(".edge", ".edge .took")) == 0
         assert serious_faults(page) == []
