@@ -29,6 +29,7 @@ KEYS = "tests/integration/http/test_removed_keys.py::"
 HISTORY = "tests/integration/monitoring/test_history.py::"
 IDLE = "tests/integration/roots/test_idle.py::"
 PAGES = "tests/integration/mailboxes/test_pages.py::"
+SAMPLES = "tests/integration/roots/test_samples.py::"
 READING = "tests/unit/service/mailboxes/test_reading.py::"
 PAGING = "tests/unit/service/mailboxes/test_paging.py::"
 POLL = "tests/integration/mailboxes/test_long_poll.py::"
@@ -396,6 +397,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("an overfull bucket is listed in pieces", "redis.call('HLEN', key) <= OVERFULL", "true", LISTING + "test_an_overfull_hash_is_listed_piece_by_piece"),
     ("a list is of pending roots that are old enough", "root.state == 'P' and ", "", LISTING + "test_only_pending_roots_are_listed"),
     ("a list is of pending roots that are old enough", "root.started >=", "root.started >", "tests/model/test_ages.py::test_a_list_can_be_of_those_that_are_old_enough"),
+    ("a list finds plain texts", "message_id:find(text, 1, true)", "message_id:find(text)", LISTING + "test_roots_are_found_by_a_text_of_their_message_id_or_last_component"),
     ("a list goes on behind the score where it stopped", "score == '0' and 0 or rank_after(call, score, bucket)", "0", LISTING + "test_roots_that_stay_are_all_listed_while_others_come_and_go"),
     ("buckets of one score go on in the order of bytes", None, "high = middle", LISTING + "test_many_small_hashes_of_one_deadline_are_listed_once"),
     ("buckets of one score go on in the order of bytes", None, "low = middle + 1", LISTING + "test_many_small_hashes_of_one_deadline_are_listed_once"),
@@ -600,6 +602,10 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a cursor of pending roots is no other list's", "in (CursorFormat.PENDING_ROOTS, CursorFormat.FAILURES)", "== CursorFormat.FAILURES", CODEC + "test_the_cursor_of_another_list_is_refused"),
     ("a shard is asked for its share", "min(missing, -(-missing // shards) * 2 + OVERFETCH)", "missing", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
     ("a shard is asked for its share of the bytes", "-(-self._free_bytes // shards)", "PAGE_BYTES", PAGING + "test_a_shard_is_asked_for_twice_its_share_and_some_more"),
+    ("a page goes on behind what it passed over", "found is None or (shard in taken and len(taken[shard]) == len(found))", "False", DEAD + "test_a_page_that_takes_longer_than_its_time_is_short_and_the_next_goes_on_behind_what_it_passed"),
+    ("a page of failures looks at one at least, so that the next goes on behind it", "(scanned == 0 or self._clock() < until_s)", "True", FAILURES + "test_a_page_that_takes_longer_than_its_time_is_short_and_the_next_goes_on"),
+    ("behind the first time of a range there is nothing newer", "newest.read[0][1].at_ms < wanted.from_ms", "False", FAILURES + "test_a_page_of_a_range_looks_no_further_than_its_first_time"),
+    ("a list that did not reach its end is no count", "not page.positions", "True", SAMPLES + "test_a_list_that_takes_too_long_is_no_count"),
     ("a shard that has more is asked again", "passed is None or not given.more", "True", PAGING + "test_a_shard_that_has_all_of_a_page_gives_the_rest_in_a_second_round"),
     ("a shard has no more behind the last cursor of a page", " and len(items) == len(found)", "", PAGES + "test_a_read_up_to_a_cursor_asks_a_shard_no_further"),
     ("a text is written an interval after the one before", None, "", TEXT + "test_a_text_is_written_once_an_interval_for_all_who_ask"),

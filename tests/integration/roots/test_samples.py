@@ -9,6 +9,7 @@ from acker_service.components import Components
 from acker_service.roots import ages, component_times
 from acker_service.roots.ages import AgeCounter
 from acker_service.roots.component_times import ComponentTimesReader, percentile
+from acker_service.roots.pending import PendingRoots
 
 from tests.support.caller import Caller, Document, ack, fail, init
 
@@ -40,6 +41,16 @@ async def test_few_pending_roots_are_all_counted(call: Caller) -> None:
         (600_000, None),
     ]
     assert sum(group["roots"] for group in found["ages"]) == 20
+
+
+async def test_a_list_that_takes_too_long_is_no_count(call: Caller, parts: Components) -> None:
+    await emit(call, 30)
+    topology = await parts.registry.get(call.topology)
+    hours = itertools.count(step=3_600)
+    listing = PendingRoots(parts.shards, parts.spouts, clock=lambda: float(next(hours)))
+    counter = AgeCounter(parts.shards, parts.stats, listing, clock=lambda: 0.0)
+    found = await counter.count(topology)
+    assert (found.pending, found.is_sample) == (30, True)
 
 
 async def test_without_a_pending_root_nothing_is_counted(call: Caller) -> None:

@@ -129,9 +129,9 @@ do
 
   -- Whether the message id of a root or the component of its last ack contains a text.
   local function has_text(call, root, text)
+    local message_id, component = read_message_id(call, root) or '', last_component(call, root) or ''
     -- rule: a list finds plain texts
-    return (read_message_id(call, root) or ''):find(text, 1, true) ~= nil
-      or (last_component(call, root) or ''):find(text, 1, true) ~= nil
+    return (message_id:find(text, 1, true) or component:find(text, 1, true)) ~= nil
   end
 
   -- Whether a root is pending and one of those that a list asks for. A root without details counts as one without an ack.
