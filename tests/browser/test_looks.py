@@ -89,6 +89,7 @@ def show(page: Page, scene: Scene, view: str) -> None:
     if view == "waterfall":
         page.get_by_role("tree", name="Edges over time").wait_for()
         page.get_by_role("region", name="Tree").evaluate("each => each.scrollIntoView()")
+        page.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     if view == "callback":
         expect(page.get_by_role("region", name="Callback")).to_contain_text("no connection")
     if view == "runbook":
