@@ -336,7 +336,7 @@ func TestInjectedHeadersAreThoseOfTheCurrentTupleAndSigned(t *testing.T) {
 	const secret = "32 random characters, from a file"
 	err := client.Process(t.Context(), children[0], func(ctx context.Context, _ *acker.Tuple) error {
 		headers := acker.HTTP{"Accept": {"*/*"}}
-		if err := acker.Inject(ctx, headers, acker.AsChild(acker.WithKey("charge")), acker.Signed(secret)); err != nil {
+		if err := acker.Inject(ctx, headers, acker.WithKey("charge"), acker.Signed(secret)); err != nil {
 			return err
 		}
 		if len(headers) != 3 || acker.Verify(headers, secret) != nil {

@@ -26,19 +26,22 @@ func Current(ctx context.Context) Parent {
 	return found
 }
 
-// InjectOption is one of Inject.
-type InjectOption func(*injection)
+// InjectOption is one of Inject: Signed, or one of the child, such as WithKey.
+type InjectOption interface{ inject(*injection) }
 
 type injection struct {
 	child   []ChildOption
 	secrets []string
 }
 
-// AsChild gives the child of Inject options, such as WithKey.
-func AsChild(options ...ChildOption) InjectOption { return func(i *injection) { i.child = options } }
+func (o ChildOption) inject(i *injection) { i.child = append(i.child, o) }
+
+type signed string
+
+func (s signed) inject(i *injection) { i.secrets = []string{string(s)} }
 
 // Signed signs the anchors of an HTTP request, for a bolt that asks for proof: see WithProof.
-func Signed(secret string) InjectOption { return func(i *injection) { i.secrets = []string{secret} } }
+func Signed(secret string) InjectOption { return signed(secret) }
 
 // Inject anchors a child to the current tuple or root of a context, and sets its header on a message.
 //
@@ -46,7 +49,7 @@ func Signed(secret string) InjectOption { return func(i *injection) { i.secrets 
 func Inject(ctx context.Context, headers Carrier, options ...InjectOption) error {
 	var own injection
 	for _, option := range options {
-		option(&own)
+		option.inject(&own)
 	}
 	parent := Current(ctx)
 	if parent == nil || len(headerValues(headers, AnchorsHeader)) > 0 {

@@ -361,8 +361,11 @@ func makeChildren(ctx context.Context, parent acker.Parent, keys []*string, ambi
 			made = append(made, valueOrNull(anchors))
 			continue
 		}
-		headers := acker.HTTP{}
-		if err := acker.Inject(ctx, headers, acker.AsChild(keyed(key)...)); err != nil {
+		headers, options := acker.HTTP{}, []acker.InjectOption{}
+		for _, option := range keyed(key) {
+			options = append(options, option)
+		}
+		if err := acker.Inject(ctx, headers, options...); err != nil {
 			return made, err
 		}
 		anchors, _, err := acker.Extract(headers)
