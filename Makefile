@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model model model-long test-pages faults test-stores test-all test-bench test-integrations test-contract \
-        test-clients check-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster bench bench-long \
+        test-clients check-clients chaos-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster bench bench-long \
         bench-page docs docs-serve images check format lock dist test-dist clean
 TYPESCRIPT := client/typescript
 # Maven, which says what it is needed for where it is not installed
@@ -21,7 +21,7 @@ MVN := $(or $(shell command -v mvn),sh -c 'echo "the client for Java needs Maven
 # Go is the one that is installed, and fetches what the tests of its client need by their go.sum
 GO := GOTOOLCHAIN=local go
 # folders of tests/ with a target of their own
-APART := clients conformance/test_scenarios.py conformance/test_together.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model site kubernetes
+APART := clients conformance/test_scenarios.py conformance/test_together.py conformance/test_chaos.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model site kubernetes
 # tests that run the blocks of the pages and the examples, and those that start pytest
 PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
 PLUGIN := tests/unit/client/test_pytest_plugin.py
@@ -62,6 +62,9 @@ test-clients: $(VENV)/.dev ## Play the scenarios of tests/conformance with the c
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests/conformance $(if $(CLIENT),,tests/clients) --client $(or $(CLIENT),all)
 	$(if $(filter-out go,$(CLIENT)),,cd client/go && $(GO) test ./... && cd integration && $(GO) test ./...)
 	$(if $(filter-out java,$(CLIENT)),,cd client/java && $(MVN) test)
+
+chaos-clients: $(VENV)/.dev ## Kill bolts in four languages at random, lose answers, deliver twice (half an hour), on from where it was stopped; SEED=1, TREES=10000
+	$(BIN)/python -m tests.conformance.chaos $(addprefix --trees ,$(TREES)) $(addprefix --seed ,$(SEED))
 
 check-clients: $(TYPESCRIPT)/node_modules/.package-lock.json ## Lint, format and type check the clients of other languages
 	cd $(TYPESCRIPT) && npm run --silent check

@@ -46,6 +46,10 @@ class DriverError(Exception):
         self.error = error
 
 
+class DriverGone(AssertionError):
+    """The driver ended before it answered."""
+
+
 class Driver:
     """A driver program that runs; any number of commands may wait for their answers."""
 
@@ -132,13 +136,13 @@ class Pending:
     log: Path
 
     def answer(self) -> Any:
-        """Wait for the answer. Raises `DriverError`."""
+        """Wait for the answer. Raises `DriverError` and `DriverGone`."""
         try:
             found = self.answers.get(timeout=ANSWER_S)
         except queue.Empty:
             raise AssertionError(f"{self.command} was not answered; the driver said:\n{self._said()}") from None
         if "gone" in found:
-            raise AssertionError(f"the driver ended before it answered {self.command}; it said:\n{self._said()}")
+            raise DriverGone(f"the driver ended before it answered {self.command}; it said:\n{self._said()}")
         if "error" in found:
             raise DriverError(found["error"])
         return found["ok"]

@@ -114,6 +114,11 @@ class FaultProxy:
             self._faults, self.requests = [], []
             self._weather = itertools.cycle(STORM) if storm else itertools.repeat(Fault(fate="pass"))
 
+    def befall(self, weather: Iterator[Fault]) -> None:
+        """Let these befall all requests that no fault of `add` fits, one after the other."""
+        with self._lock:
+            self._weather = weather
+
     def add(self, fault: Fault) -> None:
         """Let this befall the requests that fit, from now on."""
         self._thawed.clear()
@@ -186,6 +191,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: "_Server"
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        """Serve until the client has closed the connection, or was killed."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
 
     def answer(self) -> None:
         """Read a request, and do what becomes of it."""
