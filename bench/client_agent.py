@@ -28,7 +28,7 @@ class Agent:
 
     def __init__(self, *, url: str) -> None:
         self._url = url
-        self._headers: list[Header] = []
+        self.headers: list[Header] = []
         self._random = np.random.default_rng()
 
     def emit(self, count: int, per_root: int) -> dict[str, float]:
@@ -45,7 +45,7 @@ class Agent:
                 batch = {"ops": inits[at : at + BATCH]}
                 http.post(f"/v1/topologies/{TOPOLOGY}/batch", json=batch).raise_for_status()
         anchors = zip(np.repeat(roots, per_root).tolist(), edges.ravel().tolist(), strict=True)
-        self._headers = [{"Acker-Anchors": f"00 {TOPOLOGY} {root:016x}-{edge:016x}"} for root, edge in anchors]
+        self.headers = [{"Acker-Anchors": f"00 {TOPOLOGY} {root:016x}-{edge:016x}"} for root, edge in anchors]
         return {}
 
     def ack(self, children: int) -> dict[str, float]:
@@ -58,9 +58,9 @@ class Agent:
 
     def _offer(self, acker: Acker, began: float, children: int) -> None:
         """Take each tuple and ack it, never before its time; with children, make their headers first."""
-        for at in range(0, len(self._headers), STEP):
+        for at in range(0, len(self.headers), STEP):
             time.sleep(max(0.0, began + at / OFFERED - time.perf_counter()))
-            for header in self._headers[at : at + STEP]:
+            for header in self.headers[at : at + STEP]:
                 if children:
                     with acker.receive(header, component="bench") as tup:
                         for key in range(children):

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from bench.baseline import NAME
 from bench.http_batches import BY_SIZE
+from bench.languages import KINDS, SHARES
 from bench.operating import BARE, DETAILED, TRACED, UNTRACED, WATCHED
 from bench.processes import LOADS
 from bench.redis_time import FURTHEST
@@ -67,6 +68,8 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         ("the Python client, an ack, folded", "client", "the client, an ack, 1,000 of a root"),
         ("the Python client, an ack, not folded", "client", "the client, an ack, each of another root"),
         ("the Python client, an ack with one child", "client", "the client, an ack, each with one child"),
+        *((f"the {language} client, {kind}, of Python's", "languages", f"the {language} client, {kind}")
+          for language in SHARES for kind in KINDS),
         *((f"completions by {way}, of one core", "delivery",
            f"completions in a second of the service's processor, by {way}") for way in ("pull", "pubsub", "webhook")),
         ("a wave of timeouts, 99th percentile", "timeouts", f"p99 of the lateness of {wave}"),

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"acker.example/acker"
@@ -195,6 +196,55 @@ func (d *driver) process(given command) (any, error) {
 	}, receiveOptionsOf(given)...)
 	found["restored"] = acker.Current(outer) == nil
 	return noteBroken(found, err)
+}
+
+func (d *driver) enqueue(given command) (any, error) {
+	var headers []string
+	err := json.Unmarshal(given.RawHeader, &headers)
+	d.queue = make([]acker.Carrier, len(headers))
+	for at := range headers {
+		d.queue[at] = headersOf(&headers[at])
+	}
+	return object{}, err
+}
+
+func (d *driver) workOff(given command) (any, error) {
+	ctx, client, component := context.Background(), d.clientOf(given), acker.WithComponent(given.Component)
+	keys := make([]string, int(given.numbers["child_count"]))
+	for at := range keys {
+		keys[at] = strconv.Itoa(at)
+	}
+	work := func(_ context.Context, tuple *acker.Tuple) error {
+		for _, key := range keys {
+			child, err := tuple.Anchor(acker.WithKey(key))
+			if err != nil {
+				return err
+			}
+			child.SetOn(acker.HTTP{})
+		}
+		return nil
+	}
+	for _, headers := range d.queue {
+		if err := workOn(ctx, client, headers, component, work, len(keys) > 0); err != nil {
+			return nil, err
+		}
+	}
+	return object{}, client.Flush(ctx)
+}
+
+// workOn acks a message by hand, or by its function.
+func workOn(
+	ctx context.Context, client *acker.Client, headers acker.Carrier, component acker.ReceiveOption,
+	work func(context.Context, *acker.Tuple) error, byFunction bool,
+) error {
+	if byFunction {
+		return client.Process(ctx, headers, work, component)
+	}
+	tuple, err := client.Receive(ctx, headers, component)
+	if err != nil {
+		return err
+	}
+	return tuple.Ack(ctx)
 }
 
 func (d *driver) openGate(given command) (any, error) {

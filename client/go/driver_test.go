@@ -102,6 +102,7 @@ type driver struct {
 	gates    map[string]chan struct{}
 	servers  []*http.Server
 	handled  []object
+	queue    []acker.Carrier
 	commands map[string]func(command) (any, error)
 	waits    map[string]bool // commands that may wait: each has a goroutine
 }
@@ -117,10 +118,11 @@ func newDriver() *driver {
 		"join": d.join, "ack": d.ack, "fail": d.fail, "reset_timeout": d.resetTimeout, "process": d.process,
 		"open_gate": d.openGate, "flush": d.flush, "stats": d.stats, "completions": d.completions,
 		"serve_bolt": d.serveBolt, "serve_webhook": d.serveWebhook, "webhook_handled": d.webhookHandled,
+		"enqueue": d.enqueue, "work_off": d.workOff,
 	}
 	d.waits = map[string]bool{
 		"close": true, "emit": true, "ack": true, "fail": true, "reset_timeout": true, "process": true, "flush": true,
-		"completions": true,
+		"completions": true, "work_off": true,
 	}
 	return d
 }

@@ -50,8 +50,8 @@ def assert_each_figure_of_cpu_is_measured_beside_the_commit(results: list[Result
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "group", [group for group in GROUPS if group not in {"spark", "peers"}]
-)  # which tests/spark and tests/pipelines have
+    "group", [group for group in GROUPS if group not in {"spark", "peers", "languages"}]
+)  # which tests/spark, tests/pipelines and tests/clients have
 def test_every_group_gives_lines_without_gaps(group: str) -> None:
     results = run([group], TINY)
     lines = [result for result in results if isinstance(result, Line)]

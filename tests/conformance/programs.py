@@ -73,6 +73,11 @@ class Driver:
         self._reader = threading.Thread(target=self._read, args=(self._process, self._waiting), daemon=True)
         self._reader.start()
 
+    @property
+    def pid(self) -> int:
+        """The program's process id."""
+        return self._process.pid
+
     def kill(self) -> None:
         """kill -9; whatever waited for an answer gets none."""
         self._process.kill()

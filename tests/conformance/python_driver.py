@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from acker_client import AckerError, AsyncAcker, DropTuple, FailTuple, propagate, webhook_app
+from acker_client import Acker, AckerError, AsyncAcker, DropTuple, FailTuple, propagate, webhook_app
 from acker_client._core.requests import Request
 from acker_client._core.responses import NoResponse, Response, classify
 from acker_client.config import ClientConfig
@@ -117,6 +117,8 @@ class Commands(Vectors):
 
     def __init__(self) -> None:
         self.clients: dict[str, AsyncAcker] = {}
+        self.opened: dict[str, Callable[[], Acker]] = {}
+        self.queue: list[dict[str, str]] = []
         self.tuples: dict[str, AsyncTuple] = {}
         self.gates: dict[str, asyncio.Event] = {}
         self.handled: list[Command] = []
@@ -125,6 +127,7 @@ class Commands(Vectors):
     async def open(self, *, client: str = "main", url: str, **options: Any) -> Any:
         options = _in_seconds(options)
         self.clients[client] = AsyncAcker(url, **options)
+        self.opened[client] = partial(Acker, url, **options)
         return {}
 
     async def close(self, *, client: str = "main") -> Any:
@@ -225,6 +228,22 @@ class Commands(Vectors):
         except Broken:
             found["raised"] = True
         return found | {"restored": propagate.current() is before}
+
+    async def enqueue(self, *, headers: list[str]) -> Any:
+        self.queue = [_headers(each) for each in headers]
+        return {}
+
+    async def work_off(self, *, client: str = "main", component: str, child_count: int) -> Any:
+        """Measured with the client of threads, which most programs use."""
+        with self.opened[client]() as acker:
+            for headers in self.queue:
+                if not child_count:
+                    acker.ack(acker.receive(headers, component=component))
+                    continue
+                with acker.receive(headers, component=component) as tup:
+                    for key in range(child_count):
+                        tup.headers(key=str(key))
+        return {}
 
     async def open_gate(self, *, gate: str) -> Any:
         self._gate(gate).set()

@@ -60,6 +60,7 @@ const tuples = new Map<string, Tuple>();
 const servers: Server[] = [];
 let gates = new Map<string, { promise: Promise<void>; open: () => void }>();
 let handled: Command[] = [];
+let queue: Record<string, string>[] = [];
 
 const commands: Readonly<Record<string, (command: Command) => unknown>> = {
   hello: () => ({ language: "typescript" }),
@@ -214,6 +215,28 @@ const commands: Readonly<Record<string, (command: Command) => unknown>> = {
       noteBroken(error, found);
     }
     return { ...found, restored: current() === before };
+  },
+
+  enqueue: ({ headers }) => {
+    queue = (headers as string[]).map(headersOf);
+    return {};
+  },
+
+  work_off: async ({ client, component, child_count }) => {
+    const acker = clientOf(client);
+    for (const headers of queue) {
+      if (child_count === 0) {
+        await acker.receive(headers, component as string).ack();
+        continue;
+      }
+      await acker.process(headers, component as string, (tuple) => {
+        for (let key = 0; key < (child_count as number); key += 1) {
+          tuple.headers(String(key));
+        }
+      });
+    }
+    await acker.flush();
+    return {};
   },
 
   open_gate: ({ gate }) => {

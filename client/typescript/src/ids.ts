@@ -4,7 +4,7 @@
  * An *ack val* is the XOR of edge ids, and may be zero. JavaScript has no 64-bit integers that are cheap, so it is
  * two of 32 bits.
  */
-import { createHmac, randomFillSync } from "node:crypto";
+import { createHmac, type Hmac, randomFillSync } from "node:crypto";
 
 const BYTES = 8;
 
@@ -41,21 +41,17 @@ export function isId(text: string): boolean {
  * component, a zero byte and the key, both in UTF-8. See docs/anchors.md.
  */
 export function deriveEdge(rootId: string, parentEdge: string, component: string, key: string): string {
-  const digest = hmac(rootId, Buffer.concat([Buffer.from(parentEdge, "hex"), Buffer.from(`${component}\0${key}`)]));
-  return edgeOfDigest(rootId, digest);
+  return edgeOfDigest(rootId, hmac(rootId).update(parentEdge, "hex").update(`${component}\0${key}`).digest());
 }
 
 /** Return the first 8 bytes of a digest as an id; if they are zero, those of the HMAC of the whole digest, and so on. */
 export function edgeOfDigest(rootId: string, digest: Buffer): string {
-  let found = digest;
-  while (found.readBigUInt64BE() === 0n) {
-    found = hmac(rootId, found);
-  }
-  return found.toString("hex", 0, BYTES);
+  const found = digest.toString("hex", 0, BYTES);
+  return found === SPOUT_EDGE ? edgeOfDigest(rootId, hmac(rootId).update(digest).digest()) : found;
 }
 
-function hmac(rootId: string, text: Buffer): Buffer {
-  return createHmac("sha256", Buffer.from(rootId, "hex")).update(text).digest();
+function hmac(rootId: string): Hmac {
+  return createHmac("sha256", Buffer.from(rootId, "hex"));
 }
 
 /** The upper 32 bits of an id. */

@@ -19,7 +19,16 @@ import java.util.concurrent.Executors;
 final class Driver {
   /** Commands that may wait: each has a thread. */
   private static final Set<String> WAITING =
-      Set.of("close", "emit", "ack", "fail", "reset_timeout", "process", "flush", "completions");
+      Set.of(
+          "close",
+          "emit",
+          "ack",
+          "fail",
+          "reset_timeout",
+          "process",
+          "flush",
+          "completions",
+          "work_off");
 
   private final PrintStream output;
   private final Map<String, Command> commands = new HashMap<>();

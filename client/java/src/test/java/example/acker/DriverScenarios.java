@@ -24,6 +24,7 @@ final class DriverScenarios {
   private final Map<String, Tuple> tuples = new ConcurrentHashMap<>();
   private final Map<String, CountDownLatch> gates = new ConcurrentHashMap<>();
   private final List<HttpServer> servers = new ArrayList<>();
+  private List<Map<String, String>> queue = List.of();
   private final List<Object> handled = Collections.synchronizedList(new ArrayList<>());
 
   /** What a program's own code throws. */
@@ -47,6 +48,8 @@ final class DriverScenarios {
         "fail", given -> done(() -> tuple(given.text("tuple")).fail(given.text("reason"))));
     commands.put("reset_timeout", given -> done(() -> tuple(given.text("tuple")).resetTimeout()));
     commands.put("process", this::process);
+    commands.put("enqueue", this::enqueue);
+    commands.put("work_off", this::workOff);
     commands.put("open_gate", given -> done(() -> gate(given.text("gate")).countDown()));
     commands.put("flush", given -> done(() -> client(given).flush()));
     commands.put("stats", this::stats);
@@ -222,6 +225,34 @@ final class DriverScenarios {
     } finally {
       found.put("restored", Propagate.current().isEmpty());
     }
+  }
+
+  private Object enqueue(Arguments given) {
+    queue =
+        given.<String>list("headers").stream().map(each -> Map.of(Anchors.HEADER, each)).toList();
+    return Map.of();
+  }
+
+  private Object workOff(Arguments given) {
+    Acker acker = client(given);
+    ReceiveOptions options = receiveOptions(given);
+    int children = given.number("child_count", 0);
+    for (Map<String, String> headers : queue) {
+      if (children == 0) {
+        acker.receive(Carrier.of(headers), options).ack();
+        continue;
+      }
+      acker.process(
+          Carrier.of(headers),
+          options,
+          tuple -> {
+            for (int key = 0; key < children; key++) {
+              tuple.headers(Integer.toString(key));
+            }
+          });
+    }
+    acker.flush();
+    return Map.of();
   }
 
   private static void end(Tuple tuple, Arguments given) throws Broken {
