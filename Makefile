@@ -225,13 +225,16 @@ lock: $(VENV)/.dev ## Choose dependency versions again and write the hashed requ
 		echo "pyspark==$$version" | $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--quiet - -o tests/spark/versions/$$version.lock || exit 1; done
 
-dist: $(VENV)/.runtime $(if $(shell command -v npm),$(TYPESCRIPT)/node_modules/.package-lock.json) ## Build a wheel and a source distribution of each distribution, the package for npm and the jars for Java, into dist/, the same bytes each time
+dist: $(VENV)/.runtime $(if $(shell command -v npm),$(TYPESCRIPT)/node_modules/.package-lock.json) ## Build a wheel and a source distribution of each distribution, the package for npm, the module for Go and the jars for Java, into dist/, the same bytes each time
 	@rm -rf dist && mkdir dist
 	@for folder in $(DISTRIBUTIONS); do for kind in sdist wheel; do \
 		(cd $$folder && ../$(BIN)/uv-build build-$$kind ../dist) || exit 1; done; done
 	@if command -v npm >/dev/null; then cd $(TYPESCRIPT) && rm -rf dist && umask 022 && chmod 644 LICENSE README.md package.json && \
 		npm run --silent build && npm pack --silent --pack-destination ../../dist >/dev/null; \
 		else echo "left out, the package for npm: npm is not installed (on Debian: apt-get install npm)"; fi
+	@if command -v go >/dev/null; then cd client/go/integration && version=v$$(sed -n 's/^version = "\(.*\)"/\1/p' ../../pyproject.toml) && \
+		$(GO) run ./modzip $$version .. ../../../dist/acker-go-$$version.zip; \
+		else echo "left out, the module for Go: Go is not installed"; fi
 	@if command -v mvn >/dev/null; then cd client/java && rm -rf target && umask 022 && $(MVN) package -DskipTests && cp target/acker-client-*.jar ../../dist; \
 		else echo "left out, the jars for Java: Maven is not installed (on Debian: apt-get install maven)"; fi
 

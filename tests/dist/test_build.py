@@ -1,7 +1,9 @@
 """`make dist` makes a wheel and a source distribution of each distribution, wholly, and the same bytes each time."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 def test_each_distribution_has_a_wheel_and_a_source_distribution(built: dict[str, Path]) -> None:
     expected = {f"{name}-{VERSION}{end}" for name in FOLDERS for end in (".tar.gz", "-py3-none-any.whl")}
-    assert {name for name in built if not name.endswith((".tgz", ".jar"))} == expected
+    assert {name for name in built if not name.endswith((".tgz", ".zip", ".jar"))} == expected
 
 
 def test_the_package_for_npm_holds_its_modules_and_nothing_else(built: dict[str, Path]) -> None:
@@ -41,6 +43,41 @@ def test_the_package_for_npm_holds_its_modules_and_nothing_else(built: dict[str,
         *(f"dist/{module}{end}" for module in modules for end in (".js", ".d.ts")),
         *(f"dist/{module}{end}" for module in public for end in (".mjs", ".d.mts")),
     }
+
+
+def test_a_program_in_go_builds_with_the_module_as_a_proxy_serves_it(built: dict[str, Path], tmp_path: Path) -> None:
+    go, version = needed_program("go"), f"v{VERSION}"
+    served, program = tmp_path / "proxy/acker.example/acker/@v", tmp_path / "program"
+    served.mkdir(parents=True)
+    program.mkdir()
+    shutil.copy(built[f"acker-go-{version}.zip"], served / f"{version}.zip")
+    shutil.copy(ROOT / "client/go/go.mod", served / f"{version}.mod")
+    (served / f"{version}.info").write_text(json.dumps({"Version": version}))
+    (program / "main.go").write_text(
+        'package main\n\nimport "acker.example/acker"\n\nfunc main() { println(acker.AnchorsHeader) }\n'
+    )
+    own = {"GOPROXY": f"file://{tmp_path}/proxy", "GONOSUMDB": "*", "GOMODCACHE": str(tmp_path / "modules")}
+    for command in ("mod init program", f"get acker.example/acker@{version}", "mod verify", "run ."):
+        ran = subprocess.run(
+            [go, *command.split()],
+            cwd=program,
+            env=os.environ | own | {"GOTOOLCHAIN": "local", "GOFLAGS": "-modcacherw"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert ran.returncode == 0, ran.stderr
+    assert "Acker-Anchors" in ran.stderr
+
+
+def test_the_module_for_go_holds_its_sources_and_nothing_that_was_built(built: dict[str, Path]) -> None:
+    needed_program("go")
+    folder, prefix = ROOT / "client/go", f"acker.example/acker@v{VERSION}/"
+    with zipfile.ZipFile(built[f"acker-go-v{VERSION}.zip"]) as archive:
+        held = {name.removeprefix(prefix) for name in archive.namelist()}
+    sources = {file.name for file in folder.iterdir() if file.is_file()}
+    assert held == sources | {f"ackertest/{file.name}" for file in (folder / "ackertest").iterdir()}
 
 
 def test_the_jars_hold_the_classes_their_sources_and_their_documentation(built: dict[str, Path]) -> None:
