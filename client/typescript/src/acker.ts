@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { type Anchors, type IncomingHeaders, readAnchors } from "./anchors.js";
+import type { WaitOptions } from "./cancel.js";
 import type { Key } from "./edges.js";
 import { type AckerOptions, readSettings, type Settings } from "./options.js";
 import { RetrySession } from "./retry.js";
@@ -27,6 +28,8 @@ export interface ReceiveOptions {
 export interface ProcessOptions extends ReceiveOptions {
   /** `"fail"` fails the tree when the function throws; `"leave_open"` sends nothing: the message is delivered again. */
   readonly onError?: OnError;
+  /** When it is aborted the wait before the function ends; if the function throws after that its tuple stays open. */
+  readonly signal?: AbortSignal;
 }
 
 /** What a client has counted. */
@@ -120,9 +123,9 @@ export class Acker {
     headers: IncomingHeaders,
     component: string,
     run: (tuple: Tuple) => T | Promise<T>,
-    { onError = "fail", ...options }: ProcessOptions = {},
+    { onError = "fail", signal, ...options }: ProcessOptions = {},
   ): Promise<T | undefined> {
-    return await this.processTuple(this.receive(headers, component, options), run, onError);
+    return await this.processTuple(this.receive(headers, component, options), run, onError, signal);
   }
 
   /** As `process`, with a tuple that was received. */
@@ -130,8 +133,9 @@ export class Acker {
     tuple: Tuple,
     run: (tuple: Tuple) => T | Promise<T>,
     onError: OnError = "fail",
+    signal?: AbortSignal,
   ): Promise<T | undefined> {
-    return this.#submitter.process(tuple, run, oneOf("onError", onError, "fail", "leave_open"));
+    return this.#submitter.process(tuple, run, oneOf("onError", onError, "fail", "leave_open"), signal);
   }
 
   /** @internal Log a warning. */
@@ -151,15 +155,15 @@ export class Acker {
   }
 
   /** Send what is buffered, and return when all of it is answered. Throws `OperationsLostError`. */
-  flush(): Promise<void> {
-    return this.#submitter.flusher.flush();
+  flush({ signal }: WaitOptions = {}): Promise<void> {
+    return this.#submitter.flusher.flush(signal);
   }
 
   /** Flush, and close the connections. Throws `OperationsLostError`. */
-  async close(): Promise<void> {
+  async close(wait: WaitOptions = {}): Promise<void> {
     this.#submitter.stop();
     try {
-      await this.flush();
+      await this.flush(wait);
     } finally {
       this.#transport.close();
     }

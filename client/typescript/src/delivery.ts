@@ -1,5 +1,5 @@
 /** Applies operations now: sends them in frozen requests, and those that were refused again in new ones. */
-import { setTimeout as sleep } from "node:timers/promises";
+import { pause, throwIfAborted } from "./cancel.js";
 import { ServiceError } from "./errors.js";
 import { NOT_ADMITTED, type Operation, REFUSED } from "./operations.js";
 import { backoffDelays, LONGEST_TIMER_MS, type Settings } from "./options.js";
@@ -7,20 +7,29 @@ import { type Request, writeOperations } from "./requests.js";
 import { type OperationResult, readResults, retryAfterMs } from "./responses.js";
 import type { RetrySession } from "./retry.js";
 
-/** Send operations until they are admitted or their time is over. Throws the error of the first that stays refused. */
-export async function deliver(session: RetrySession, operations: readonly Operation[]): Promise<OperationResult[]> {
+/**
+ * Send operations until they are admitted or their time is over. Throws the error of the first that stays refused, and
+ * `CanceledError` once the signal is aborted.
+ */
+export async function deliver(
+  session: RetrySession,
+  operations: readonly Operation[],
+  signal?: AbortSignal,
+): Promise<OperationResult[]> {
+  const what = () => `the ${operations[0]?.op}`;
+  throwIfAborted(what, signal);
   const since = performance.now();
   const delays = backoffDelays();
   const results = new Map<Operation, OperationResult>();
   let written = writeOperations(session.topology, operations);
   for (;;) {
-    const askedMs = await send(session, written, results);
+    const askedMs = await send(session, written, results, signal);
     const age = performance.now() - since;
     const left = operations.filter((each) => isRetryable(results.get(each), session.settings, age));
     if (left.length === 0) {
       return operations.map((each) => accepted(results.get(each) as OperationResult));
     }
-    await sleep(Math.min(Math.max(delays.next().value, askedMs), LONGEST_TIMER_MS));
+    await pause(what, Math.min(Math.max(delays.next().value, askedMs), LONGEST_TIMER_MS), signal); // nothing was applied
     written = rewriteRefused(session.topology, written, left);
   }
 }
@@ -42,10 +51,11 @@ async function send(
   session: RetrySession,
   requests: readonly Request[],
   results: Map<Operation, OperationResult>,
+  signal: AbortSignal | undefined,
 ): Promise<number> {
   let askedMs = 0;
   for (const request of requests) {
-    const response = await session.send(request);
+    const response = await session.send(signal === undefined ? request : { ...request, signal });
     for (const result of readResults(request, response)) {
       results.set(result.operation, result);
     }

@@ -12,6 +12,7 @@
  * │   └── InvalidSignatureError invalid_signature    no
  * ├── InvalidResponseError      invalid_response     no
  * ├── RetriesExhaustedError     retries_exhausted    no
+ * ├── CanceledError             canceled             no: the call's AbortSignal was aborted first
  * ├── OperationsLostError       operations_lost      no
  * ├── BufferFullError           buffer_full          yes
  * └── ServiceError              that of the problem  as the problem says
@@ -88,6 +89,24 @@ export class RetriesExhaustedError extends AckerError {
   override readonly code = "retries_exhausted";
   override readonly advice =
     "Do not send an ack again in a new request: it could count twice. The root times out and is replayed.";
+
+  constructor(
+    message: string,
+    readonly outcomeUnknown: boolean,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
+/**
+ * The `signal` of a call was aborted before it was done; `cause` is the signal's reason.
+ *
+ * `outcomeUnknown` is true for a write that may have been applied.
+ */
+export class CanceledError extends AckerError {
+  override readonly code = "canceled";
+  override readonly advice = "What was sent before may have been applied; the root times out if it was not.";
 
   constructor(
     message: string,

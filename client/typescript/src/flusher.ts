@@ -1,5 +1,6 @@
 /** Sends buffered acks: gathered for a moment, then sent together, one request after the other. */
 
+import { unlessAborted } from "./cancel.js";
 import { rewriteRefused } from "./delivery.js";
 import { BufferFullError, OperationsLostError, ServiceError } from "./errors.js";
 import { type AckForm, type Acks, FoldedOperations } from "./folding.js";
@@ -114,10 +115,15 @@ export class Flusher {
     );
   }
 
-  /** Send all that is buffered now, and what is refused again until it is accepted. Throws `OperationsLostError`. */
-  async flush(): Promise<void> {
-    const waiter = await this.#waitFor(this.#frozen, this.#folded.size > 0, false);
-    this.#failures.push(...waiter.failures);
+  /**
+   * Send all that is buffered now, and what is refused again until it is accepted. Throws `OperationsLostError`, and
+   * `CanceledError` once the signal is aborted: sending goes on, and what is lost then is raised by the next call.
+   */
+  async flush(signal?: AbortSignal): Promise<void> {
+    const settled = this.#waitFor(this.#frozen, this.#folded.size > 0, false).then((waiter) => {
+      this.#failures.push(...waiter.failures);
+    });
+    await unlessAborted(() => "the flush", signal, settled);
     this.raiseFailures();
   }
 

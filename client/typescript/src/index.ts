@@ -1,11 +1,13 @@
 /** The client of Acker, which tells the sender of a message when everything that it set off is done. */
 export { Acker, type ProcessOptions, type ReceiveOptions, type Stats } from "./acker.js";
 export { ANCHORS_HEADER, type Anchor, Anchors, type IncomingHeaders } from "./anchors.js";
+export type { WaitOptions } from "./cancel.js";
 export type { Completion, MessageHandler } from "./completions.js";
 export type { Key } from "./edges.js";
 export {
   AckerError,
   BufferFullError,
+  CanceledError,
   ClientClosedError,
   DropTuple,
   DuplicateKeyError,

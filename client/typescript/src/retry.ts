@@ -1,5 +1,5 @@
 /** Sends a request again until it is answered: the one retry loop. */
-import { setTimeout as sleep } from "node:timers/promises";
+import { canceled, pause } from "./cancel.js";
 import { AckerError, InvalidResponseError, RetriesExhaustedError } from "./errors.js";
 import { backoffDelays, type Settings } from "./options.js";
 import { type Request, readTopology } from "./requests.js";
@@ -85,9 +85,12 @@ export class RetrySession {
         this.#failing = false;
         return answer as Response;
       }
-      if (!failure.retryable || request.signal?.aborted === true) {
+      if (!failure.retryable) {
         this.#failing = false;
         throw failure.error;
+      }
+      if (request.signal?.aborted === true) {
+        throw canceled(() => named(request), request.signal, request.key !== undefined);
       }
       await this.#backOff(request, failure, since, delay);
     }
@@ -101,10 +104,10 @@ export class RetrySession {
   /** Wait before the next attempt. None is made too late, since the acker might have forgotten the key. */
   async #backOff(request: Request, failure: Failure, since: number, delay: number): Promise<void> {
     const leftMs = this.#limitMs - age(since) - 1;
-    const pause = Math.max(this.#isStarting && leftMs > 0 ? Math.min(delay, leftMs) : delay, failure.waitMs);
-    this.#checkDeadline(request, failure, age(since) + pause);
+    const waitMs = Math.max(this.#isStarting && leftMs > 0 ? Math.min(delay, leftMs) : delay, failure.waitMs);
+    this.#checkDeadline(request, failure, age(since) + waitMs);
     this.#warnOnce(request, failure);
-    await sleep(pause, undefined, { signal: request.signal });
+    await pause(() => named(request), waitMs, request.signal, request.key !== undefined);
     if (request.key !== undefined && this.info === null) {
       await this.#learnWindow(request, since);
       this.#checkDeadline(request, failure, age(since));
@@ -114,8 +117,12 @@ export class RetrySession {
   /** Read the topology: for how long the acker remembers the key decides whether it may be sent again. */
   async #learnWindow(request: Request, since: number): Promise<void> {
     try {
-      this.#learn(await this.#attempts(readTopology(this.topology), since));
+      const signal = request.signal && { signal: request.signal };
+      this.#learn(await this.#attempts({ ...readTopology(this.topology), ...signal }, since));
     } catch (error) {
+      if (request.signal?.aborted === true) {
+        throw canceled(() => named(request), request.signal, true);
+      }
       if (error instanceof AckerError && !this.#isStarting) {
         throw exhausted(request, error);
       }
@@ -163,6 +170,10 @@ export class RetrySession {
       this.settings.logger.warn(`acker: ${what}; it is sent again for up to ${seconds} s`);
     }
   }
+}
+
+function named(request: Request): string {
+  return `${request.method} ${request.path}`;
 }
 
 function age(since: number): number {

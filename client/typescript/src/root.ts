@@ -23,6 +23,8 @@ export interface EmitOptions {
    * how many failed. What the topology says if it is left out.
    */
   readonly endOn?: EndOn;
+  /** The emit ends when it is aborted: no init is sent any more, and one that was sent may have been applied. */
+  readonly signal?: AbortSignal;
 }
 
 /** Open until its function ends. */

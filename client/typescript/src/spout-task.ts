@@ -1,5 +1,6 @@
 /** A spout task in this process: its registration, its free places, and its mailbox. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { pause, unlessAborted } from "./cancel.js";
 import { type Completion, type Page, readPage } from "./completions.js";
 import { ServiceError } from "./errors.js";
 import { backoffDelays } from "./options.js";
@@ -41,8 +42,9 @@ export class SpoutTask {
   }
 
   /** Let a root be emitted: wait for a free place where the topology has a cap. Throws `max_spout_pending`. */
-  async admit(): Promise<void> {
-    await this.#register();
+  async admit(signal?: AbortSignal): Promise<void> {
+    const what = () => `an emit of ${this.name}`;
+    await unlessAborted(what, signal, this.#register());
     const since = performance.now();
     for (const delay of backoffDelays()) {
       if (await this.#tryAcquire()) {
@@ -52,7 +54,7 @@ export class SpoutTask {
         const words = `${this.name} has as many pending roots as max_spout_pending allows, and none has ended in time`;
         throw new ServiceError("max_spout_pending", words);
       }
-      await sleep(delay);
+      await pause(what, delay, signal);
     }
   }
 

@@ -36,13 +36,14 @@ export class Spout {
     this.submitter.flusher.raiseFailures();
     const root = new Root(this.task.session.topology, this.task.name, messageId, options);
     if (root.tracked) {
-      await this.task.admit();
+      await this.task.admit(options.signal);
     }
     try {
       const result = await use(root, async () => await run?.(root));
       root.close();
       if (root.tracked) {
-        await this.submitter.sendNow([root.initOperation((rootId) => this.submitter.isTraced(rootId))]);
+        const init = root.initOperation((rootId) => this.submitter.isTraced(rootId));
+        await this.submitter.sendNow([init], options);
       }
       return result;
     } finally {

@@ -1,4 +1,5 @@
 /** The operations of a client: ack, fail and reset the timeout of tuples, run bolts, send inits. */
+import { throwIfAborted, unlessAborted, type WaitOptions } from "./cancel.js";
 import { deliver } from "./delivery.js";
 import { DropTuple, LeftOpen, TupleSignal } from "./errors.js";
 import { Flusher } from "./flusher.js";
@@ -45,37 +46,43 @@ export class Submitter {
    *
    * The tuple is closed only when nothing can go wrong any more before its acks are in flight.
    */
-  ack(tuple: Tuple): Promise<void> {
+  ack(tuple: Tuple, wait?: WaitOptions): Promise<void> {
     try {
       this.flusher.raiseFailures();
-      return this.#ack(tuple);
+      return this.#ack(tuple, undefined, wait?.signal);
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
   /** Fail every root of a tuple, or its edge alone where the root ends when all have ended. */
-  async fail(tuple: Tuple, reason: string | null): Promise<void> {
+  async fail(tuple: Tuple, reason: string | null, wait: WaitOptions = {}): Promise<void> {
     this.flusher.raiseFailures();
-    await this.#fail(tuple, reason);
+    throwIfAborted(() => `the fail of ${tuple}`, wait.signal);
+    await this.#fail(tuple, reason, wait);
   }
 
   /** Give every root of a tuple its message timeout again. */
-  async resetTimeout(tuple: Tuple): Promise<void> {
-    await this.sendNow(tuple.resetOperations());
+  async resetTimeout(tuple: Tuple, wait: WaitOptions = {}): Promise<void> {
+    await this.sendNow(tuple.resetOperations(), wait);
   }
 
   /** Send operations now, after what is in flight for their roots. */
-  async sendNow(operations: readonly Operation[]): Promise<void> {
-    await this.flusher.flushConflicting(operations);
+  async sendNow(operations: readonly Operation[], { signal }: WaitOptions = {}): Promise<void> {
+    await unlessAborted(() => `the ${operations[0]?.op}`, signal, this.flusher.flushConflicting(operations));
     if (operations.length > 0) {
-      await deliver(this.session, operations);
+      await deliver(this.session, operations, signal);
     }
   }
 
   /** Run a bolt's function with its tuple current, then ack it; or end it as what the function throws says. */
-  async process<T>(tuple: Tuple, run: (tuple: Tuple) => T | Promise<T>, onError: OnError): Promise<T | undefined> {
-    await this.#begin(tuple, onError);
+  async process<T>(
+    tuple: Tuple,
+    run: (tuple: Tuple) => T | Promise<T>,
+    onError: OnError,
+    signal?: AbortSignal,
+  ): Promise<T | undefined> {
+    await unlessAborted(() => `the work on ${tuple}`, signal, this.#begin(tuple, onError));
     let result: T;
     try {
       result = await use(tuple, async () => await run(tuple));
@@ -84,7 +91,9 @@ export class Submitter {
         await this.#interrupt(tuple, error, onError);
         return undefined;
       }
-      await this.#interrupt(tuple, error, onError).catch((second) => this.#warnUnfailed(tuple, second));
+      await this.#interrupt(tuple, error, signal?.aborted === true ? "leave_open" : onError).catch((second) =>
+        this.#warnUnfailed(tuple, second),
+      );
       throw error;
     }
     await this.#complete(tuple);
@@ -130,36 +139,38 @@ export class Submitter {
     this.session.settings.logger.warn(`acker: ${tuple} could not be failed: ${wordsOf(error)}`);
   }
 
-  #fail(tuple: Tuple, reason: string | null): Promise<void> {
-    return this.sendNow(tuple.failOperations(reason, this.#folded.isTraced));
+  #fail(tuple: Tuple, reason: string | null, wait?: WaitOptions): Promise<void> {
+    return this.sendNow(tuple.failOperations(reason, this.#folded.isTraced), wait);
   }
 
   /** Ack a tuple in this form; without one, as its topology takes it. */
-  #ack(tuple: Tuple, form?: AckForm): Promise<void> {
+  #ack(tuple: Tuple, form?: AckForm, signal?: AbortSignal): Promise<void> {
     const { info } = this.session;
     if (!tuple.tracked) {
       tuple.takeAcks();
       return DONE;
     }
     if (info === null || !this.#lingers || this.flusher.isFull) {
-      return this.#lingers ? this.#ackWhenPossible(tuple, form) : this.#ackNow(tuple, form);
+      return this.#lingers ? this.#ackWhenPossible(tuple, form, signal) : this.#ackNow(tuple, form, signal);
     }
     this.flusher.add(tuple.takeAcks(), tuple.component, form ?? (info.dedupes ? this.#unfolded : this.#folded));
     return DONE;
   }
 
   /** Ack a tuple once the topology was read and the buffer has space. */
-  async #ackWhenPossible(tuple: Tuple, form?: AckForm): Promise<void> {
-    await this.session.topologyInfo();
-    await this.flusher.waitForSpace();
-    await this.#ack(tuple, form);
+  async #ackWhenPossible(tuple: Tuple, form?: AckForm, signal?: AbortSignal): Promise<void> {
+    const what = () => `the ack of ${tuple}`;
+    await unlessAborted(what, signal, this.session.topologyInfo());
+    await unlessAborted(what, signal, this.flusher.waitForSpace());
+    await this.#ack(tuple, form, signal);
   }
 
   /** Ack a tuple whose acks do not linger, by a request of their own. */
-  async #ackNow(tuple: Tuple, form = this.#unfolded): Promise<void> {
+  async #ackNow(tuple: Tuple, form = this.#unfolded, signal?: AbortSignal): Promise<void> {
+    throwIfAborted(() => `the ack of ${tuple}`, signal);
     const acks = new FoldedOperations();
     acks.addAcks(tuple.takeAcks(), tuple.component, form);
-    await deliver(this.session, acks.operations());
+    await deliver(this.session, acks.operations(), signal);
   }
 }
 

@@ -1,5 +1,6 @@
 /** A tuple that a bolt has received: its anchors, its children, and the operations that end it. */
 import { type Anchor, Anchors, writeHeader } from "./anchors.js";
+import type { WaitOptions } from "./cancel.js";
 import { addChild, EdgeSet, type Key } from "./edges.js";
 import { TupleClosedError, UsageError } from "./errors.js";
 import type { Acks } from "./folding.js";
@@ -59,18 +60,18 @@ export class Tuple implements AnchorParent {
   }
 
   /** Ack the tuple with all its children; sent after the linger. Throws `OperationsLostError` for earlier acks. */
-  ack(): Promise<void> {
-    return this.submitter.ack(this);
+  ack(wait?: WaitOptions): Promise<void> {
+    return this.submitter.ack(this, wait);
   }
 
   /** Fail every root of the tuple, now; of a root that ends when all of its edges have ended, the edge alone. */
-  fail(reason?: string | null): Promise<void> {
-    return this.submitter.fail(this, reason ?? null);
+  fail(reason?: string | null, wait?: WaitOptions): Promise<void> {
+    return this.submitter.fail(this, reason ?? null, wait);
   }
 
   /** Give every root of the tuple its message timeout again, now. */
-  resetTimeout(): Promise<void> {
-    return this.submitter.resetTimeout(this);
+  resetTimeout(wait?: WaitOptions): Promise<void> {
+    return this.submitter.resetTimeout(this, wait);
   }
 
   /** @internal Refuse children without a key from now on. */
