@@ -120,10 +120,14 @@ export class Flusher {
    * `CanceledError` once the signal is aborted: sending goes on, and what is lost then is raised by the next call.
    */
   async flush(signal?: AbortSignal): Promise<void> {
-    const settled = this.#waitFor(this.#frozen, this.#folded.size > 0, false).then((waiter) => {
+    const waited = this.#waitFor(this.#frozen, this.#folded.size > 0, false);
+    try {
+      const waiter = await unlessAborted(() => "the flush", signal, waited);
       this.#failures.push(...waiter.failures);
-    });
-    await unlessAborted(() => "the flush", signal, settled);
+    } catch (error) {
+      void waited.then(({ failures }) => this.#failures.push(...failures));
+      throw error;
+    }
     this.raiseFailures();
   }
 
