@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.conformance.chaos import Audit, Bolt, Message, Outcome, Shapes, run
 from tests.conformance.programs import Driver
 from tests.conformance.proxy import FaultProxy
@@ -36,11 +38,12 @@ def outcome_of(
     return outcome
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["with a dedupe window", "folded"])
 def test_no_tree_is_completed_too_early_or_never_while_bolts_are_killed(
-    languages: list[str], drivers: Callable[[str], Driver], acker: AckerProcess, proxy: FaultProxy
+    number: int, languages: list[str], drivers: Callable[[str], Driver], acker: AckerProcess, proxy: FaultProxy
 ) -> None:
     bolts = {name: Bolt(drivers(name), proxy.url) for name in languages}
-    outcome = outcome_of(bolts, acker, proxy, number=0)
+    outcome = outcome_of(bolts, acker, proxy, number=number)
     assert (outcome.too_early, outcome.never) == ([], [])
     assert outcome.outcomes["acked"] >= TREES
     assert sum(outcome.kills.values()) > 0
@@ -50,7 +53,7 @@ def test_no_tree_is_completed_too_early_or_never_while_bolts_are_killed(
 def test_children_that_the_acker_does_not_know_are_noticed(
     drivers: Callable[[str], Driver], acker: AckerProcess, proxy: FaultProxy
 ) -> None:
-    outcome = outcome_of({"python": Forgetful(drivers("python"), proxy.url)}, acker, proxy, number=1, trees=5)
+    outcome = outcome_of({"python": Forgetful(drivers("python"), proxy.url)}, acker, proxy, number=2, trees=5)
     assert outcome.too_early
 
 
