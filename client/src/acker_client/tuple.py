@@ -39,7 +39,7 @@ class Tuple(BaseTuple):
 
     def ack(self) -> list[OperationState]:
         """Ack the tuple. See `Acker.ack`."""
-        remaining = self.ack_by(self._context)
+        remaining = self._context.ack(self)
         return [] if remaining is None else self._run(remaining)
 
     def fail(self, reason: str | None = None) -> list[OperationState]:
@@ -97,7 +97,7 @@ class AsyncTuple(BaseTuple):
 
     async def ack(self) -> list[OperationState]:
         """Ack the tuple. See `AsyncAcker.ack`."""
-        remaining = self.ack_by(self._context)
+        remaining = self._context.ack(self)
         return [] if remaining is None else await self._run(remaining)
 
     async def fail(self, reason: str | None = None) -> list[OperationState]:

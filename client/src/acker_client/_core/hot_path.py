@@ -29,9 +29,9 @@ from acker_protocol.operations import Ack
 from acker_protocol.routes import ANCHORS
 from acker_protocol.tracing import MARK_MASK
 from acker_protocol.wire import fields
-from acker_protocol.wire.packed import ACK, OUTSTANDING_GIVEN, PackedWriter
+from acker_protocol.wire.packed import PackedWriter
 
-from acker_client._core import validate
+from acker_client._core import validate, wire_ids
 from acker_client.errors import DuplicateKey, TupleClosed, UsageError
 
 if TYPE_CHECKING:
@@ -122,16 +122,9 @@ MAX_CHECKED_COMPONENTS = 1_024
 _NAME_LENGTH = len(ANCHORS)
 _ABSENT = object()
 
-_two_ids = struct.Struct(">QQ")
-_pack_two, _unpack_two = _two_ids.pack, _two_ids.unpack
-
 _INNER_PAD, _OUTER_PAD = 0x3636363636363636, 0x5C5C5C5C5C5C5C5C
 _INNER_REST, _OUTER_REST = b"\x36" * 56, b"\x5c" * 56
 """What HMAC-SHA256 makes of a key of 8 bytes: it is padded with zeros to a block, and XORed with each of two bytes."""
-
-_pack_ack = struct.Struct(">IiQQQ16xI").pack
-"""A record of `packed.RECORD` for an ack: op and flags as one number, and zeros for what an ack has not."""
-_COUNTED, _NOT_COUNTED = ACK << 16 | OUTSTANDING_GIVEN, ACK << 16
 
 open_batches: "ContextVar[tuple[OpenBatch, ...]]" = ContextVar("acker_open_batches", default=())
 _get_open_batches = open_batches.get
@@ -151,16 +144,22 @@ def read_ids(headers: "Headers", prefix: str) -> tuple[int, ...] | None:
     Gives None where `read_anchors` has to read it: it takes only a dict, list or tuple, whose names are text or bytes,
     and a value in the form that it is written in, of the topology of ``prefix``.
     """
+    value = _find_value(headers)
+    return () if value is _ABSENT else _read_value(value, prefix)
+
+
+def _find_value(headers: "Headers") -> Any:
+    """Find the header's value: `_ABSENT` without the header, None where `read_anchors` has to read it."""
     pairs: Any = headers
-    if headers.__class__ is dict:
-        pairs = pairs.items()
-    elif headers.__class__ is not list and headers.__class__ is not tuple:
+    if type(headers) is dict:
+        pairs = headers.items()
+    elif type(headers) is not list and type(headers) is not tuple:
         return None
     value: Any = _ABSENT
     try:
         for name, each in pairs:
-            is_text = name.__class__ is str
-            if not is_text and name.__class__ is not bytes:
+            is_text = type(name) is str
+            if not is_text and type(name) is not bytes:
                 return None
             if (is_text and name == ANCHORS) or (len(name) == _NAME_LENGTH and is_anchors(name)):
                 if value is not _ABSENT:
@@ -170,28 +169,25 @@ def read_ids(headers: "Headers", prefix: str) -> tuple[int, ...] | None:
                 return None
     except (TypeError, ValueError):
         return None
-    return () if value is _ABSENT else _read_value(value, prefix)
+    return value
 
 
 def _read_value(value: Any, prefix: str) -> tuple[int, ...] | None:
-    """Read the header's value; None for ids of digits alone, too, which have no case."""
-    if value.__class__ is bytes:
+    """Read the header's value, of any number of anchors."""
+    if type(value) is bytes:
         value = value.decode("latin-1")
-    if value.__class__ is not str or not value.startswith(prefix):
+    if type(value) is not str or not value.startswith(prefix):
         return None
-    start = len(prefix)
-    digits = value[start : start + 16] + value[start + 17 :]
-    if len(digits) != 32 or value[start + 16] != "-":
-        digits = _digits_of_several(value[start:])
+    root, edge = wire_ids.read_two(value, prefix)
+    if root and edge:
+        return root, edge
+    digits = _digits_of_several(value[len(prefix) :])
     if not digits.islower():
         return None
     try:
         raw = unhexlify(digits)
     except ValueError:
         return None
-    if len(raw) == 16:
-        root, edge = ids = _unpack_two(raw)
-        return ids if root and edge else None
     return _distinct(struct.unpack(f">{len(raw) // 8}Q", raw))
 
 
@@ -205,6 +201,11 @@ def _digits_of_several(listed: str) -> str:
         return ""
     digits = listed.replace(",", "").replace("-", "")
     return digits if len(digits) == 32 * count else ""
+
+
+def split_ids(ids: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+    """Return the root id and the edge id of the first anchor, zeros without any, and those of the others in turn."""
+    return (ids[0], ids[1], ids[2:]) if ids else (0, 0, ())
 
 
 def _distinct(ids: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -308,7 +309,7 @@ def add_child(parents: "Sequence[EdgeSet]", key: str | None) -> list[int]:
     The same parent twice gives two edges. Raises `DuplicateKey` and `TooManyAnchors`, and then no parent has a new
     child.
     """
-    if key.__class__ is not str:
+    if type(key) is not str:
         validate.text("the child's key", key)
     if len(parents) == 1:
         return [parents[0].root_id, parents[0].add_child(key)]
@@ -343,18 +344,18 @@ def duplicate_key(key: str) -> DuplicateKey:
 class FoldedAck:
     """A buffered ack, or several of one root that are one: the XOR of their ack vals, the sum of their counts.
 
-    ``edge_id`` is None for several; ``edges`` are those that are folded, None for one. An ``outstanding`` of None is
-    unknown, a ``component`` of None is not the same for all.
+    ``edge_id`` is zero for several; ``edges`` are those that are folded, None for one. A ``component`` of None is not
+    the same for all.
     """
 
     __slots__ = ("ack_val", "component", "edge_id", "edges", "outstanding", "root_id")
 
     root_id: int
     ack_val: int
-    outstanding: int | None
-    edge_id: int | None
+    outstanding: int
+    edge_id: int
     component: str | None
-    edges: set[int | None] | None
+    edges: set[int] | None
 
     def operation(self) -> Ack:
         """Return it as an operation."""
@@ -362,7 +363,7 @@ class FoldedAck:
             root_id=self.root_id,
             ack_val=self.ack_val,
             outstanding=self.outstanding,
-            edge_id=self.edge_id,
+            edge_id=self.edge_id or None,
             component=self.component,
         )
 
@@ -438,14 +439,14 @@ class FoldedOperations:
             else:
                 add(root, edge, ack_val, outstanding, component)
 
-    def add_ack(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> None:
+    def add_ack(self, root: int, edge: int, ack_val: int, outstanding: int, component: str | None) -> None:
         """Add an ack as it is."""
         self._folds.pop(root, None)
         self.fold_ack(root, edge, ack_val, outstanding, component)
         del self._folds[root]
         self._unfolded.add(root)
 
-    def fold_ack(self, root: int, edge: int, ack_val: int, outstanding: int | None, component: str | None) -> None:
+    def fold_ack(self, root: int, edge: int, ack_val: int, outstanding: int, component: str | None) -> None:
         """Add an ack to the fold of its root, unless that has its edge already or its count would leave its 32 bits.
 
         The component stays if it is that of all.
@@ -455,13 +456,12 @@ class FoldedOperations:
             edges = fold.edges
             if edges is None:
                 edges = fold.edges = {fold.edge_id}
-            count = fold.outstanding
-            count = None if count is None or outstanding is None else count + outstanding
-            if edge not in edges and (count is None or MIN_OUTSTANDING <= count <= MAX_OUTSTANDING):
+            count = fold.outstanding + outstanding
+            if edge not in edges and MIN_OUTSTANDING <= count <= MAX_OUTSTANDING:
                 edges.add(edge)
                 fold.ack_val ^= ack_val
                 fold.outstanding = count
-                fold.edge_id = None
+                fold.edge_id = 0
                 if fold.component != component:
                     fold.component = None
                 return
@@ -517,11 +517,11 @@ def pack(records: "list[FoldedAck | Operation]") -> bytes:
         if not isinstance(each, FoldedAck):
             writer.add(each)
             continue
-        component, outstanding, edge = each.component, each.outstanding, each.edge_id
-        if component is not last:
-            last, number = component, 0 if component is None else numbers.setdefault(component, len(numbers) + 1)
-        kind = _COUNTED if outstanding is not None else _NOT_COUNTED
-        append(_pack_ack(kind, outstanding or 0, each.root_id, each.ack_val, edge or 0, number))
+        fold = each
+        if fold.component is not last:
+            last = fold.component
+            number = 0 if last is None else numbers.setdefault(last, len(numbers) + 1)
+        append(wire_ids.pack_ack(fold.root_id, fold.ack_val, fold.edge_id, fold.outstanding, number))
     return writer.finish()
 
 
@@ -608,21 +608,37 @@ class TupleContext:
         """Return the tuple of a received message. Raises `InvalidHeader` and `UsageError`."""
         if on_error != "fail":
             validate.one_of("on_error", on_error, "fail", "leave_open")
-        ids = read_ids(headers, self.prefix)
-        if ids is None:
-            ids = read_anchors(headers, topology=self.topology).ids
-        if component.__class__ is not str or component not in self._components:
+        value = _find_value(headers)
+        root, edge = wire_ids.read_two(value, self.prefix)
+        more: tuple[int, ...] = ()
+        if not root or not edge:
+            root, edge, more = split_ids(self._read_ids(headers, value))
+        if type(component) is not str or component not in self._components:
             self._check_component(component)
-        if not ids:
+        if not root:
             self.submitter.count_untracked()
         if self.make_tuple is not None:
+            ids = (root, edge, *more) if root else ()
             return self.make_tuple(
                 headers, context=self, ids=ids, component=component, on_error=on_error, repeatable=repeatable
             )
         tuple_class = self.tuple_class
-        made = tuple_class.__new__(tuple_class)
-        made.begin(self, ids, component, on_error, repeatable)
+        made: ReceivedTuple = tuple_class.__new__(tuple_class)
+        made.begin(self, root, edge, more, component, on_error, repeatable)
         return made
+
+    def ack(self, tup: "ReceivedTuple") -> "Remaining":
+        """Ack a tuple. Raises `OperationsLost` for earlier acks, and then does nothing; and `UsageError`."""
+        if not isinstance(tup, ReceivedTuple):
+            raise validate.no_tuple(tup)
+        if self.buffer.failures:
+            self.buffer.raise_failures()
+        return tup.submit_ack(self, False)  # noqa: FBT003
+
+    def _read_ids(self, headers: "Headers", value: Any) -> tuple[int, ...]:
+        """Return the root id and the edge id of each anchor in turn, where the header is not of the common form."""
+        ids = () if value is _ABSENT else _read_value(value, self.prefix)
+        return read_anchors(headers, topology=self.topology).ids if ids is None else ids
 
     def _check_component(self, component: str) -> None:
         validate.name("component", component)
@@ -668,21 +684,18 @@ class ReceivedTuple:
     def begin(
         self,
         context: TupleContext,
-        ids: tuple[int, ...],
+        root: int,
+        edge: int,
+        more: tuple[int, ...],
         component: str,
         on_error: "OnError",
         repeatable: bool,  # noqa: FBT001 - by position, which costs less
     ) -> None:
-        """Make it the open tuple of these anchors: ``ids`` are the root id and the edge id of each in turn."""
+        """Make it the open tuple of these anchors; ``more`` has the root id and the edge id of each further one."""
         self._context = context
-        self._more = ()
-        if len(ids) == 2:
-            self._root, self._edge = ids
-        elif ids:
-            self._root, self._edge, *more = ids
-            self._more = tuple(more)
-        else:
-            self._root = self._edge = 0
+        self._root = root
+        self._edge = edge
+        self._more = more
         self.component = component
         self.on_error = on_error
         self.repeatable = repeatable
@@ -712,7 +725,7 @@ class ReceivedTuple:
         ids = add_child(self.parents(key), key)
         if len(ids) != 2:
             return write_header(self._context.prefix, ids)
-        return {ANCHORS: self._context.prefix + _pack_two(*ids).hex("-", 8)}
+        return {ANCHORS: wire_ids.write_two(self._context.prefix, ids[0], ids[1])}
 
     def parents(self, key: str | None) -> "Sequence[EdgeSet]":
         """Return its edge sets as parents of a new child. Raises `TupleClosed`, and `UsageError` if it needs a key."""
@@ -744,12 +757,6 @@ class ReceivedTuple:
     def complete(self, *, dropped: bool = False) -> "Remaining":
         """Ack it at the end of its block, unless the block has ended it."""
         return None if self._end else self.submit_ack(self._context, dropped)
-
-    def ack_by(self, context: TupleContext) -> "Remaining":
-        """Ack it for a client. Raises `OperationsLost` for earlier acks, and then does nothing."""
-        if context.buffer.failures:
-            context.buffer.raise_failures()
-        return self.submit_ack(context, False)  # noqa: FBT003
 
     def submit_ack(self, context: TupleContext, dropped: bool) -> "Remaining":  # noqa: FBT001
         """Do all of an ack that needs no effect, and return the flow of what is left, nearly always None.

@@ -8,7 +8,7 @@ from acker_protocol.tracing import is_marked
 from acker_protocol.wire.fields import REASON_CHARACTERS
 
 from acker_client._core import validate
-from acker_client._core.hot_path import ReceivedTuple, add_child
+from acker_client._core.hot_path import ReceivedTuple, add_child, split_ids
 from acker_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class BaseTuple(ReceivedTuple):
         on_error: "OnError" = "fail",
         repeatable: bool = False,
     ) -> None:
-        self.begin(context, ids, component, on_error, repeatable)
+        self.begin(context, *split_ids(ids), component, on_error, repeatable)
 
     @property
     def topology(self) -> str:
@@ -123,7 +123,7 @@ def check_tuple(tup: BaseTuple) -> BaseTuple:
     """Return the argument of a verb if it is a tuple. Raises `UsageError`."""
     if isinstance(tup, BaseTuple):
         return tup
-    raise validate.wrong("what is acked, failed or anchored to", "a tuple, as acker.receive() gives it", tup)
+    raise validate.no_tuple(tup)
 
 
 def anchor_child(tuples: "Sequence[BaseTuple]", *, key: str | None) -> "Anchors":

@@ -110,6 +110,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def no_tuple(value: Any) -> UsageError:
+    """Return the error for what is not a tuple and was to be one."""
+    return wrong("what is acked, failed or anchored to", "a tuple, as acker.receive() gives it", value)
+
+
 def wrong(what: str, words: str, value: Any) -> UsageError:
     """Return the error for a value that is not what the words name."""
     shown = repr(value)

@@ -9,7 +9,6 @@ from acker_client import _transport
 from acker_client._client_base import BaseClient
 from acker_client._core import batch as batches
 from acker_client._core.collection import DEFAULT_SPOUT, Collection
-from acker_client._core.tuple_base import check_tuple
 from acker_client.asyncio.driver import AsyncDriver
 from acker_client.asyncio.spout import AsyncSpout
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
@@ -159,7 +158,7 @@ class AsyncAcker(BaseClient):
 
         Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks.
         """
-        remaining = check_tuple(tup).ack_by(self._context)
+        remaining = self._context.ack(tup)
         return [] if remaining is None else await self._driver.run(remaining)
 
     async def fail(self, tup: AsyncTuple, *, reason: str | None = None) -> "list[OperationState]":

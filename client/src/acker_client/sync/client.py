@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 from acker_client._client_base import BaseClient
 from acker_client._core.batch import Batch, collecting
 from acker_client._core.collection import DEFAULT_SPOUT, Collection
-from acker_client._core.tuple_base import check_tuple
 from acker_client._transport import Endpoint
 from acker_client.config import DEFAULT_TOPOLOGY, SYSTEM_CLOCK, ClientConfig
 from acker_client.propagate import use
@@ -163,7 +162,7 @@ class Acker(BaseClient):
         Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks, and then does
         nothing.
         """
-        remaining = check_tuple(tup).ack_by(self._context)
+        remaining = self._context.ack(tup)
         return [] if remaining is None else self._driver.run(remaining)
 
     def fail(self, tup: Tuple, *, reason: str | None = None) -> "list[OperationState]":

@@ -1,0 +1,105 @@
+# The types of hot_path.py for Cython, which compiles it where that is possible. The interpreter does not read this file.
+
+import cython
+from acker_client._core cimport wire_ids
+
+ctypedef unsigned long long Id
+
+cdef object _ABSENT
+cdef object _get_open_batches
+cdef long long MIN_OUTSTANDING
+cdef long long MAX_OUTSTANDING
+
+cdef class EdgeSet
+cdef class FoldedAck
+cdef class FoldedOperations
+cdef class OpenBuffer
+cdef class TupleContext
+cdef class ReceivedTuple
+
+cdef object _find_value(object headers)
+cdef object _read_value(object value, str prefix)
+
+cdef class EdgeSet:
+    cdef readonly Id root_id
+    cdef readonly Id edge_id
+    cdef readonly Id ack_val
+    cdef readonly long long outstanding
+    cdef readonly list children
+    cdef readonly long long unkeyed
+    cdef str _component
+    cdef bint _numbered
+    cdef set _keys
+    cdef bytes _inner
+    cdef bytes _outer
+
+    @cython.locals(root=Id, message=bytes, digest=bytes)
+    cpdef Id derive(self, str key) except? 0
+
+    @cython.locals(chosen=str, edge=Id)
+    cpdef Id add_child(self, str key) except? 0
+
+@cython.freelist(1024)
+@cython.final
+cdef class FoldedAck:
+    cdef Id root_id
+    cdef Id ack_val
+    cdef long long outstanding
+    cdef Id edge_id
+    cdef str component
+    cdef set edges
+
+@cython.final
+cdef class FoldedOperations:
+    cdef readonly list records
+    cdef dict _folds
+    cdef set _unfolded
+
+    @cython.locals(fold=FoldedAck, edges=set, count=cython.longlong)
+    cpdef fold_ack(self, Id root, Id edge, Id ack_val, long long outstanding, str component)
+
+cdef class OpenBuffer:
+    cdef public Py_ssize_t batch_size
+    cdef public Py_ssize_t buffer_size
+    cdef public list failures
+    cdef public FoldedOperations folded
+    cdef public Py_ssize_t frozen_operations
+    cdef public bint is_flushing
+    cdef public bint is_lingering
+    cdef public object lock
+
+cdef class TupleContext:
+    cdef set _components
+    cdef readonly OpenBuffer buffer
+    cdef public object make_tuple
+    cdef readonly str prefix
+    cdef readonly object run
+    cdef readonly object session
+    cdef readonly object submitter
+    cdef readonly str topology
+    cdef readonly type tuple_class
+
+    @cython.locals(tuple_class=type, made=ReceivedTuple, root=Id, edge=Id, more=tuple)
+    cpdef receive(self, object headers, object component, object on_error, bint repeatable)
+
+cdef class ReceivedTuple:
+    cdef public object _around
+    cdef readonly TupleContext _context
+    cdef Id _edge
+    cdef public list _edges
+    cdef public str _end
+    cdef str _keys_needed
+    cdef object _made_by
+    cdef tuple _more
+    cdef Id _root
+    cdef readonly str component
+    cdef readonly object on_error
+    cdef readonly bint repeatable
+
+    cpdef begin(self, TupleContext context, Id root, Id edge, tuple more, str component, object on_error, bint repeatable)
+
+    @cython.locals(buffer=OpenBuffer, folded=FoldedOperations, root=Id, edges=list, own=EdgeSet, before=Py_ssize_t, added=Py_ssize_t, in_last_batch=Py_ssize_t)
+    cpdef submit_ack(self, TupleContext context, bint dropped)
+
+@cython.locals(fold=FoldedAck, last=str, number=cython.uint, numbers=dict)
+cpdef bytes pack(list records)
