@@ -78,21 +78,21 @@ class AckBuffer(OpenBuffer):
     def holds_any(self, operations: "Sequence[Operation]") -> bool:
         """Whether operations of the same roots are in flight."""
         roots = {operation.root_id for operation in operations}
-        with self.lock:
+        with self:
             if self.folded.holds_any(roots):
                 return True
             return any(not roots.isdisjoint(frozen.roots) for frozen in self._frozen)
 
     def begin_flushing(self) -> bool:
         """Note that a flusher runs from now on; False if one runs already, or nothing is buffered."""
-        with self.lock:
+        with self:
             begins = bool(self.folded) and not self.is_flushing
             self.is_flushing = self.is_flushing or begins
             return begins
 
     def has_flusher(self) -> bool:
         """Whether the flusher goes on; with nothing in flight it ends, by the same look."""
-        with self.lock:
+        with self:
             self.is_flushing = bool(self.folded or self._frozen)
             return self.is_flushing
 
@@ -102,7 +102,7 @@ class AckBuffer(OpenBuffer):
 
     def freeze(self, write: "Callable[[Sequence[Operation]], list[Request]]") -> None:
         """Freeze what is buffered into requests."""
-        with self.lock:
+        with self:
             if self.folded:
                 roots, waiters = self.folded.roots(), tuple(self._waiters)
                 written = write(self._operations())
@@ -124,7 +124,7 @@ class AckBuffer(OpenBuffer):
     def wait_for_all(self) -> Waiter:
         """Begin to wait for all that is buffered now, until `end_wait`."""
         waiter = Waiter()
-        with self.lock:
+        with self:
             for frozen in self._frozen:
                 frozen.waiters += (waiter,)
             waiter.pending = len(self._frozen)
@@ -136,7 +136,7 @@ class AckBuffer(OpenBuffer):
     def end_wait(self, waiter: Waiter) -> None:
         """Wait no more, settled or interrupted. Failures that the caller has not taken are raised by the next call."""
         self.turns.leave(waiter)
-        with self.lock:
+        with self:
             self.failures += waiter.failures
             if not waiter.is_settled:
                 self._waiters = [other for other in self._waiters if other is not waiter]
@@ -145,7 +145,7 @@ class AckBuffer(OpenBuffer):
 
     def requeue(self, frozen: FrozenRequest, again: "Sequence[Request]", *, due: float) -> None:
         """Replace a request by those with what it refused, behind all others."""
-        with self.lock:
+        with self:
             if self._take_out(frozen):
                 _count(frozen.waiters, len(again) - 1)
                 self.frozen_operations += sum(len(request.operations) for request in again)
@@ -163,7 +163,7 @@ class AckBuffer(OpenBuffer):
 
     def complete(self, frozen: FrozenRequest) -> None:
         """Remove a request that was answered."""
-        with self.lock:
+        with self:
             settled = _count(frozen.waiters, -1) if self._take_out(frozen) else []
         for waiter in settled:
             waiter.wake()
@@ -174,7 +174,7 @@ class AckBuffer(OpenBuffer):
         Those who wait for it raise the error; if nobody does, the next call raises it.
         """
         lost = len(frozen.request.operations) if count is None else count
-        with self.lock:
+        with self:
             if not self._take_out(frozen):
                 return
             for failures in [waiter.failures for waiter in frozen.waiters] or [self.failures]:
@@ -188,7 +188,7 @@ class AckBuffer(OpenBuffer):
         """Raise `OperationsLost` for what was given up since the last call, and for what this waiter has waited for."""
         if not self.failures and (waiter is None or not waiter.failures):
             return
-        with self.lock:
+        with self:
             failures, self.failures = self.failures, []
             if waiter is not None:
                 failures += waiter.failures

@@ -1,7 +1,7 @@
 # The types of hot_path.py for Cython, which compiles it where that is possible. The interpreter does not read this file.
 
 import cython
-from acker_client._core cimport wire_ids
+from acker_client._core cimport locks, wire_ids
 
 ctypedef unsigned long long Id
 
@@ -14,6 +14,7 @@ cdef class EdgeSet
 cdef class FoldedAck
 cdef class FoldedOperations
 cdef class OpenBuffer
+cdef class TopologySession
 cdef class TupleContext
 cdef class ReceivedTuple
 
@@ -39,6 +40,7 @@ cdef class EdgeSet:
     @cython.locals(chosen=str, edge=Id)
     cpdef Id add_child(self, str key) except? 0
 
+@cython.no_gc
 @cython.freelist(1024)
 @cython.final
 cdef class FoldedAck:
@@ -55,8 +57,11 @@ cdef class FoldedOperations:
     cdef dict _folds
     cdef set _unfolded
 
-    @cython.locals(fold=FoldedAck, edges=set, count=cython.longlong)
+    @cython.locals(key=object, fold=FoldedAck, edges=set, count=cython.longlong, before=Py_ssize_t)
     cpdef fold_ack(self, Id root, Id edge, Id ack_val, long long outstanding, str component)
+
+cdef class TopologySession:
+    cdef public object cached_info
 
 cdef class OpenBuffer:
     cdef public Py_ssize_t batch_size
@@ -66,18 +71,22 @@ cdef class OpenBuffer:
     cdef public Py_ssize_t frozen_operations
     cdef public bint is_flushing
     cdef public bint is_lingering
-    cdef public object lock
+    cdef object lock
 
 cdef class TupleContext:
     cdef set _components
     cdef readonly OpenBuffer buffer
+    cdef bint folds
+    cdef object info
     cdef public object make_tuple
     cdef readonly str prefix
     cdef readonly object run
-    cdef readonly object session
+    cdef readonly TopologySession session
     cdef readonly object submitter
     cdef readonly str topology
     cdef readonly type tuple_class
+
+    cpdef ack(self, object tup)
 
     @cython.locals(tuple_class=type, made=ReceivedTuple, root=Id, edge=Id, more=tuple)
     cpdef receive(self, object headers, object component, object on_error, bint repeatable)
@@ -98,7 +107,7 @@ cdef class ReceivedTuple:
 
     cpdef begin(self, TupleContext context, Id root, Id edge, tuple more, str component, object on_error, bint repeatable)
 
-    @cython.locals(buffer=OpenBuffer, folded=FoldedOperations, root=Id, edges=list, own=EdgeSet, before=Py_ssize_t, added=Py_ssize_t, in_last_batch=Py_ssize_t)
+    @cython.locals(buffer=OpenBuffer, folded=FoldedOperations, root=Id, edges=list, own=EdgeSet, before=Py_ssize_t, added=Py_ssize_t, lock=object, in_last_batch=Py_ssize_t)
     cpdef submit_ack(self, TupleContext context, bint dropped)
 
 @cython.locals(fold=FoldedAck, last=str, number=cython.uint, numbers=dict)

@@ -31,7 +31,7 @@ from acker_protocol.tracing import MARK_MASK
 from acker_protocol.wire import fields
 from acker_protocol.wire.packed import PackedWriter
 
-from acker_client._core import validate, wire_ids
+from acker_client._core import locks, validate, wire_ids
 from acker_client.errors import DuplicateKey, TupleClosed, UsageError
 
 if TYPE_CHECKING:
@@ -63,13 +63,6 @@ if TYPE_CHECKING:
 
         def is_traced(self, root_id: int) -> bool:
             """Whether the acks of a root name their edges."""
-
-    class Session(Protocol):
-        """See `RetrySession`."""
-
-        @property
-        def cached_info(self) -> Info | None:
-            """What is known of the topology, None until it was read."""
 
     class OpenBatch(Protocol):
         """See `Batch`."""
@@ -451,20 +444,22 @@ class FoldedOperations:
 
         The component stays if it is that of all.
         """
-        fold = self._folds.get(root)
+        key = root
+        fold = self._folds.get(key)
         if fold is not None:
             edges = fold.edges
             if edges is None:
                 edges = fold.edges = {fold.edge_id}
-            count = fold.outstanding + outstanding
-            if edge not in edges and MIN_OUTSTANDING <= count <= MAX_OUTSTANDING:
+            count, before = fold.outstanding + outstanding, len(edges)
+            if MIN_OUTSTANDING <= count <= MAX_OUTSTANDING:
                 edges.add(edge)
-                fold.ack_val ^= ack_val
-                fold.outstanding = count
-                fold.edge_id = 0
-                if fold.component != component:
-                    fold.component = None
-                return
+                if len(edges) != before:
+                    fold.ack_val ^= ack_val
+                    fold.outstanding = count
+                    fold.edge_id = 0
+                    if fold.component is not component and fold.component != component:
+                        fold.component = None
+                    return
         fold = FoldedAck.__new__(FoldedAck)
         fold.root_id = root
         fold.ack_val = ack_val
@@ -472,7 +467,7 @@ class FoldedOperations:
         fold.edge_id = edge
         fold.component = component
         fold.edges = None
-        self._folds[root] = fold
+        self._folds[key] = fold
         self.records.append(fold)
 
 
@@ -525,12 +520,21 @@ def pack(records: "list[FoldedAck | Operation]") -> bytes:
     return writer.finish()
 
 
+class TopologySession:
+    """Has what is known of its topology, ``cached_info``, None until it was read; see `RetrySession`."""
+
+    __slots__ = ("cached_info",)
+
+    def __init__(self) -> None:
+        self.cached_info: Info | None = None
+
+
 class OpenBuffer:
     """The acks of one client that are not frozen into a request yet, and what an ack has to look at besides.
 
     ``is_lingering`` says whether acks are buffered; if not, each is a request of its own. ``is_flushing`` says whether
     a flusher runs, ``frozen_operations`` how many operations are in requests; ``failures`` are raised by the next call.
-    Hold the ``lock`` to change what is buffered.
+    Hold it, ``with buffer``, to change what is buffered.
     """
 
     __slots__ = (
@@ -554,11 +558,17 @@ class OpenBuffer:
 
     def clear(self) -> None:
         """Drop everything, as in the child of a fork: the parent sends what it has buffered."""
-        self.lock = threading.Lock()
+        self.lock = locks.new_lock()
         self.folded = FoldedOperations()
         self.failures = []
         self.frozen_operations = 0
         self.is_flushing = False
+
+    def __enter__(self) -> None:
+        locks.acquire(self.lock)
+
+    def __exit__(self, *_: object) -> None:
+        locks.release(self.lock)
 
     def raise_failures(self) -> None:
         """Raise `OperationsLost` for what was given up since the last call."""
@@ -574,6 +584,8 @@ class TupleContext:
     __slots__ = (
         "_components",
         "buffer",
+        "folds",
+        "info",
         "make_tuple",
         "prefix",
         "run",
@@ -589,7 +601,7 @@ class TupleContext:
         topology: str,
         prefix: str,
         submitter: "Submitter",
-        session: "Session",
+        session: TopologySession,
         buffer: OpenBuffer,
         run: Any,
         tuple_class: "type[ReceivedTuple]",
@@ -602,6 +614,8 @@ class TupleContext:
         self.run = run
         self.tuple_class = tuple_class
         self.make_tuple: Callable[..., Any] | None = None
+        self.info: Info | None = None
+        self.folds = False
         self._components: set[str] = set()  # names that were checked
 
     def receive(self, headers: "Headers", component: str, on_error: "OnError", repeatable: bool) -> Any:  # noqa: FBT001 - by position, which costs less
@@ -634,6 +648,11 @@ class TupleContext:
         if self.buffer.failures:
             self.buffer.raise_failures()
         return tup.submit_ack(self, False)  # noqa: FBT003
+
+    def follow(self, info: "Info | None") -> None:
+        """Note what is known of the topology, and whether acks of its roots fold that are not traced by hand."""
+        self.info = info
+        self.folds = info is not None and not info.dedupes and info.trace <= 0
 
     def _read_ids(self, headers: "Headers", value: Any) -> tuple[int, ...]:
         """Return the root id and the edge id of each anchor in turn, where the header is not of the common form."""
@@ -765,6 +784,8 @@ class ReceivedTuple:
         unless the topology dedupes, which goes by the edge.
         """
         info, buffer = context.session.cached_info, context.buffer
+        if info is not context.info:
+            context.follow(info)
         batch = open_batch(context.submitter) if _get_open_batches() else None
         is_full = len(buffer.folded.records) + buffer.frozen_operations >= buffer.buffer_size
         if info is None or not buffer.is_lingering or (is_full and batch is None):
@@ -776,17 +797,22 @@ class ReceivedTuple:
             self._add_to(batch.operations, info, dropped=dropped)
             return None
         root, edges = self._root, self._edges
-        with buffer.lock:
+        lock = buffer.lock
+        locks.acquire(lock)
+        try:
             folded = buffer.folded
             before = len(folded.records)
-            if dropped or self._more or info.dedupes or info.trace > 0 or not root & MARK_MASK:
+            if dropped or self._more or not context.folds or not root & MARK_MASK:
                 self._add_to(folded, info, dropped=dropped)
             elif edges is None:
                 folded.fold_ack(root, self._edge, self._edge, -1, self.component)
             else:
-                folded.fold_ack(root, self._edge, edges[0].ack_val, edges[0].outstanding, self.component)
+                own = edges[0]
+                folded.fold_ack(root, self._edge, own.ack_val, own.outstanding, self.component)
             added, in_last_batch = len(folded.records) - before, before % buffer.batch_size
             must_flush = not buffer.is_flushing or in_last_batch + added >= buffer.batch_size
+        finally:
+            locks.release(lock)
         return context.submitter.attend() if must_flush and root else None
 
     def _add_to(self, operations: FoldedOperations, info: "Info", *, dropped: bool) -> None:

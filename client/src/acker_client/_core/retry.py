@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from acker_client._core import requests
 from acker_client._core.effects import Flow, Sleep
+from acker_client._core.hot_path import TopologySession
 from acker_client._core.responses import CERTIFICATE_ADVICE, Failure, Response, classify
 from acker_client._core.topology import TopologyInfo, read_topology_info
 from acker_client.errors import AckerError, RetriesExhausted
@@ -22,16 +23,18 @@ _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _log = logging.getLogger("acker_client")
 
 
-class RetrySession:
+class RetrySession(TopologySession):
     """Requests to one topology. ``cached_info`` is what is known of it, read when it is first needed.
 
     ``address`` is the acker's URL, for messages.
     """
 
+    cached_info: TopologyInfo | None
+
     def __init__(self, *, topology: str, config: "ClientConfig", address: str = "the acker") -> None:
+        super().__init__()
         self.topology = topology
         self.config = config
-        self.cached_info: TopologyInfo | None = None
         self._address = address
         self._info_read_at = 0.0
         self._ever_reached = False

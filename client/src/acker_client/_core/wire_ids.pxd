@@ -15,20 +15,31 @@ cdef extern from "Python.h":
 ctypedef unsigned long long Id
 
 
+cdef extern from *:
+    """
+    static const signed char acker_digits[256] = {
+        #define ACKER_NO -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1
+        ACKER_NO, ACKER_NO, ACKER_NO,
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, -1, -1, -1, -1, -1, -1,
+        ACKER_NO, ACKER_NO,
+        -1, 10, 11, 12, 13, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+        ACKER_NO, ACKER_NO, ACKER_NO, ACKER_NO, ACKER_NO, ACKER_NO, ACKER_NO, ACKER_NO, ACKER_NO
+    };
+    """
+    const signed char *acker_digits
+
+
 cdef inline Id _read_digits(const unsigned char *digits) noexcept:
     """Read 16 lowercase hex digits; zero for anything else."""
     cdef Id value = 0
-    cdef unsigned char digit
+    cdef int wrong = 0
+    cdef int digit
     cdef int at
     for at in range(16):
-        digit = digits[at]
-        if c"0" <= digit <= c"9":
-            value = value << 4 | (digit - c"0")
-        elif c"a" <= digit <= c"f":
-            value = value << 4 | (digit - c"a" + 10)
-        else:
-            return 0
-    return value
+        digit = acker_digits[digits[at]]
+        wrong |= digit
+        value = value << 4 | (digit & 15)
+    return 0 if wrong < 0 else value
 
 
 cdef inline (Id, Id) read_two(object value, str prefix):
