@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 class FrozenRequest:
     """A request that does not change any more.
 
-    ``since`` is when it, or the one that was refused before it, was first sent; ``due`` is when a refused one may be
-    sent again, and ``delays`` are the seconds to wait after each further refusal. ``waiters`` wait until it is settled.
+    ``gathered`` knows the roots of its operations, among others. ``since`` is when it, or the one that was refused
+    before it, was first sent; ``due`` is when a refused one may be sent again, and ``delays`` are the seconds to wait
+    after each further refusal. ``waiters`` wait until it is settled.
     """
 
     request: "Request"
-    roots: frozenset[int]
+    gathered: FoldedOperations
     waiters: tuple[Waiter, ...] = ()
     since: float | None = None
     due: float = -math.inf
@@ -81,7 +82,7 @@ class AckBuffer(OpenBuffer):
         with self:
             if self.folded.holds_any(roots):
                 return True
-            return any(not roots.isdisjoint(frozen.roots) for frozen in self._frozen)
+            return any(frozen.gathered.holds_any(roots) for frozen in self._frozen)
 
     def begin_flushing(self) -> bool:
         """Note that a flusher runs from now on; False if one runs already, or nothing is buffered."""
@@ -104,10 +105,12 @@ class AckBuffer(OpenBuffer):
         """Freeze what is buffered into requests."""
         with self:
             if self.folded:
-                roots, waiters = self.folded.roots(), tuple(self._waiters)
+                folded, waiters = self.folded, tuple(self._waiters)
                 written = write(self._operations())
-                self._frozen += [FrozenRequest(request=request, roots=roots, waiters=waiters) for request in written]
-                self.frozen_operations += len(self.folded)
+                self._frozen += [
+                    FrozenRequest(request=request, gathered=folded, waiters=waiters) for request in written
+                ]
+                self.frozen_operations += len(folded)
                 self.folded = FoldedOperations()
                 self._waiters = []
                 _count(waiters, len(written) - 1)
@@ -152,7 +155,7 @@ class AckBuffer(OpenBuffer):
                 self._frozen += [
                     FrozenRequest(
                         request=request,
-                        roots=frozenset(operation.root_id for operation in request.operations),
+                        gathered=FoldedOperations(request.operations),
                         waiters=frozen.waiters,
                         since=frozen.since,
                         due=due,

@@ -1,7 +1,7 @@
 # The types of hot_path.py for Cython, which compiles it where that is possible. The interpreter does not read this file.
 
 import cython
-from acker_client._core cimport locks, wire_ids
+from acker_client._core cimport id_map, locks, wire_ids
 
 ctypedef unsigned long long Id
 
@@ -9,6 +9,16 @@ cdef object _ABSENT
 cdef object _get_open_batches
 cdef long long MIN_OUTSTANDING
 cdef long long MAX_OUTSTANDING
+cdef Id MARK_MASK
+cdef Py_ssize_t _CLOSED
+cdef Py_ssize_t _NEVER
+cdef Py_ssize_t _NAME_LENGTH
+cdef Py_ssize_t _WSGI_LENGTH
+cdef str ANCHORS
+cdef bytes _INNER_REST
+cdef bytes _OUTER_REST
+cdef Id _INNER_PAD
+cdef Id _OUTER_PAD
 
 cdef class EdgeSet
 cdef class FoldedAck
@@ -18,9 +28,12 @@ cdef class TopologySession
 cdef class TupleContext
 cdef class ReceivedTuple
 
+@cython.locals(named=dict, length=Py_ssize_t)
 cdef object _find_value(object headers)
 cdef object _read_value(object value, str prefix)
 
+@cython.final
+@cython.freelist(64)
 cdef class EdgeSet:
     cdef readonly Id root_id
     cdef readonly Id edge_id
@@ -34,11 +47,15 @@ cdef class EdgeSet:
     cdef bytes _inner
     cdef bytes _outer
 
-    @cython.locals(root=Id, message=bytes, digest=bytes)
+    cpdef begin(self, Id root_id, Id edge_id, str component, bint numbered)
+
+    @cython.locals(root=Id, message=bytes, digest=bytes, edge=Id)
     cpdef Id derive(self, str key) except? 0
 
     @cython.locals(chosen=str, edge=Id)
-    cpdef Id add_child(self, str key) except? 0
+    cpdef Id add_child(self, object key) except? 0
+
+cpdef list add_child(object parents, object key)
 
 @cython.no_gc
 @cython.freelist(1024)
@@ -49,16 +66,19 @@ cdef class FoldedAck:
     cdef long long outstanding
     cdef Id edge_id
     cdef str component
-    cdef set edges
+    cdef object edges
+    cdef Py_ssize_t acks
 
 @cython.final
 cdef class FoldedOperations:
     cdef readonly list records
-    cdef dict _folds
-    cdef set _unfolded
+    cdef object _folds
 
-    @cython.locals(key=object, fold=FoldedAck, edges=set, count=cython.longlong, before=Py_ssize_t)
+    @cython.locals(fold=FoldedAck, at=Py_ssize_t, before=Py_ssize_t)
     cpdef fold_ack(self, Id root, Id edge, Id ack_val, long long outstanding, str component)
+
+    @cython.locals(fold=FoldedAck, count=cython.longlong)
+    cdef bint _add_to_fold(self, Py_ssize_t at, Id edge, Id ack_val, long long outstanding, str component) except -1
 
 cdef class TopologySession:
     cdef public object cached_info
@@ -86,6 +106,7 @@ cdef class TupleContext:
     cdef readonly str topology
     cdef readonly type tuple_class
 
+    @cython.locals(own=ReceivedTuple)
     cpdef ack(self, object tup)
 
     @cython.locals(tuple_class=type, made=ReceivedTuple, root=Id, edge=Id, more=tuple)
@@ -107,8 +128,16 @@ cdef class ReceivedTuple:
 
     cpdef begin(self, TupleContext context, Id root, Id edge, tuple more, str component, object on_error, bint repeatable)
 
+    @cython.locals(parents=list, prefix=str, own=EdgeSet)
+    cpdef dict headers(self, object key=*)
+
+    cpdef list parents(self, object key)
+
+    @cython.locals(own=EdgeSet)
+    cpdef list _make_edges(self, str name)
+
     @cython.locals(buffer=OpenBuffer, folded=FoldedOperations, root=Id, edges=list, own=EdgeSet, before=Py_ssize_t, added=Py_ssize_t, lock=object, in_last_batch=Py_ssize_t)
     cpdef submit_ack(self, TupleContext context, bint dropped)
 
-@cython.locals(fold=FoldedAck, last=str, number=cython.uint, numbers=dict)
+@cython.locals(fold=FoldedAck, last=str, number=cython.uint, numbers=dict, packed=bytearray)
 cpdef bytes pack(list records)

@@ -31,7 +31,7 @@ from acker_protocol.tracing import MARK_MASK
 from acker_protocol.wire import fields
 from acker_protocol.wire.packed import PackedWriter
 
-from acker_client._core import locks, validate, wire_ids
+from acker_client._core import id_map, locks, validate, wire_ids
 from acker_client.errors import DuplicateKey, TupleClosed, UsageError
 
 if TYPE_CHECKING:
@@ -112,7 +112,10 @@ MIN_OUTSTANDING, MAX_OUTSTANDING = fields.OUTSTANDING.start, fields.OUTSTANDING.
 MAX_CHECKED_COMPONENTS = 1_024
 """Names of components that a client remembers as valid; it checks any further name each time."""
 
-_NAME_LENGTH = len(ANCHORS)
+_CLOSED, _NEVER = -1, -2
+"""What stands for the index of the fold of a root where its acks do not fold any more, or it has no operation."""
+
+_NAME_LENGTH, _WSGI_LENGTH = len(ANCHORS), len(WSGI_NAME)
 _ABSENT = object()
 
 _INNER_PAD, _OUTER_PAD = 0x3636363636363636, 0x5C5C5C5C5C5C5C5C
@@ -143,11 +146,17 @@ def read_ids(headers: "Headers", prefix: str) -> tuple[int, ...] | None:
 
 def _find_value(headers: "Headers") -> Any:
     """Find the header's value: `_ABSENT` without the header, None where `read_anchors` has to read it."""
-    pairs: Any = headers
     if type(headers) is dict:
-        pairs = headers.items()
-    elif type(headers) is not list and type(headers) is not tuple:
-        return None
+        named = headers
+        for name in named:
+            if type(name) is not str or (len(name) in (_NAME_LENGTH, _WSGI_LENGTH) and name != ANCHORS):
+                return _find_in_pairs(named.items())
+        return named.get(ANCHORS, _ABSENT)
+    return _find_in_pairs(headers) if type(headers) is list or type(headers) is tuple else None
+
+
+def _find_in_pairs(pairs: Any) -> Any:
+    """Find the header's value among names and values, whatever the names may be."""
     value: Any = _ABSENT
     try:
         for name, each in pairs:
@@ -233,6 +242,10 @@ class EdgeSet:
     _outer: bytes
 
     def __init__(self, root_id: int, edge_id: int, component: str, numbered: bool = False) -> None:  # noqa: FBT001, FBT002
+        self.begin(root_id, edge_id, component, numbered)
+
+    def begin(self, root_id: int, edge_id: int, component: str, numbered: bool) -> None:  # noqa: FBT001 - by position, which costs less
+        """Make it the edge set of an anchor without children."""
         self.root_id = root_id
         self.edge_id = edge_id
         self.ack_val = edge_id
@@ -258,19 +271,22 @@ class EdgeSet:
         What HMAC puts before the key, which is the same for every child, is kept.
         """
         if not self._inner:
-            root, message = self.root_id, self.edge_id.to_bytes(8, "big") + self._component.encode() + b"\0"
-            self._inner = (root ^ _INNER_PAD).to_bytes(8, "big") + _INNER_REST + message
-            self._outer = (root ^ _OUTER_PAD).to_bytes(8, "big") + _OUTER_REST
+            root, message = self.root_id, wire_ids.id_bytes(self.edge_id) + self._component.encode() + b"\0"
+            self._inner = wire_ids.id_bytes(root ^ _INNER_PAD) + _INNER_REST + message
+            self._outer = wire_ids.id_bytes(root ^ _OUTER_PAD) + _OUTER_REST
         digest = sha256(self._outer + sha256(self._inner + key.encode()).digest()).digest()
-        return int.from_bytes(digest[:8], "big") or derive_edge(
-            root_id=self.root_id, parent_edge=self.edge_id, component=self._component, name=key
-        )
+        edge = wire_ids.first_id(digest)
+        if not edge:
+            edge = derive_edge(root_id=self.root_id, parent_edge=self.edge_id, component=self._component, name=key)
+        return edge
 
     def add_child(self, key: str | None) -> int:
         """Add a child of this parent alone, and give its edge id: derived from its key, or random without one.
 
         Raises `DuplicateKey`.
         """
+        if type(key) is not str:
+            validate.text("the child's key", key)
         chosen = key if key is not None or not self._numbered else f"#{self.unkeyed}"
         if chosen is None:
             edge = draw_id()
@@ -302,10 +318,9 @@ def add_child(parents: "Sequence[EdgeSet]", key: str | None) -> list[int]:
     The same parent twice gives two edges. Raises `DuplicateKey` and `TooManyAnchors`, and then no parent has a new
     child.
     """
-    if type(key) is not str:
-        validate.text("the child's key", key)
     if len(parents) == 1:
         return [parents[0].root_id, parents[0].add_child(key)]
+    validate.text("the child's key", key)
     keys = [parent.choose_key(key, ahead=parents[:at].count(parent)) for at, parent in enumerate(parents)]
     children = [
         (parent, chosen, draw_id() if chosen is None else parent.derive(chosen))
@@ -337,18 +352,19 @@ def duplicate_key(key: str) -> DuplicateKey:
 class FoldedAck:
     """A buffered ack, or several of one root that are one: the XOR of their ack vals, the sum of their counts.
 
-    ``edge_id`` is zero for several; ``edges`` are those that are folded, None for one. A ``component`` of None is not
-    the same for all.
+    ``acks`` counts them. ``edge_id`` is zero for several, and ``edges`` has each of theirs, with its number from zero
+    on. A ``component`` of None is not the same for all.
     """
 
-    __slots__ = ("ack_val", "component", "edge_id", "edges", "outstanding", "root_id")
+    __slots__ = ("ack_val", "acks", "component", "edge_id", "edges", "outstanding", "root_id")
 
     root_id: int
     ack_val: int
     outstanding: int
     edge_id: int
     component: str | None
-    edges: set[int] | None
+    acks: int
+    edges: id_map.IdMap
 
     def operation(self) -> Ack:
         """Return it as an operation."""
@@ -369,24 +385,19 @@ class FoldedOperations:
     An operation of another kind, or one that is not to be folded, closes its root's fold, so later acks stay behind it.
     """
 
-    __slots__ = ("_folds", "_unfolded", "records")
+    __slots__ = ("_folds", "records")
 
-    def __init__(self) -> None:
+    def __init__(self, operations: "Iterable[Operation]" = ()) -> None:
         self.records: list[FoldedAck | Operation] = []
-        self._folds: dict[int, FoldedAck] = {}
-        self._unfolded: set[int] = set()
+        self._folds = id_map.new_map()  # of each root the index of its fold, or _CLOSED
+        self.add(operations)
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def roots(self) -> "frozenset[int]":
-        """Return the roots of the operations so far."""
-        folded = frozenset(self._folds)
-        return folded | self._unfolded if self._unfolded else folded
-
     def holds_any(self, roots: "set[int]") -> bool:
         """Whether an operation is of one of these roots."""
-        return not (roots.isdisjoint(self._folds) and roots.isdisjoint(self._unfolded))
+        return any(id_map.find(self._folds, root, _NEVER) != _NEVER for root in roots)
 
     def operations(self) -> "BufferedOperations":
         """Return the operations so far."""
@@ -395,8 +406,7 @@ class FoldedOperations:
     def add(self, operations: "Iterable[Operation]") -> None:
         """Add operations as they are."""
         for operation in operations:
-            self._folds.pop(operation.root_id, None)
-            self._unfolded.add(operation.root_id)
+            id_map.put(self._folds, operation.root_id, _CLOSED)
             self.records.append(operation)
 
     def add_acks(
@@ -434,41 +444,48 @@ class FoldedOperations:
 
     def add_ack(self, root: int, edge: int, ack_val: int, outstanding: int, component: str | None) -> None:
         """Add an ack as it is."""
-        self._folds.pop(root, None)
+        id_map.put(self._folds, root, _CLOSED)
         self.fold_ack(root, edge, ack_val, outstanding, component)
-        del self._folds[root]
-        self._unfolded.add(root)
+        id_map.put(self._folds, root, _CLOSED)
 
     def fold_ack(self, root: int, edge: int, ack_val: int, outstanding: int, component: str | None) -> None:
         """Add an ack to the fold of its root, unless that has its edge already or its count would leave its 32 bits.
 
         The component stays if it is that of all.
         """
-        key = root
-        fold = self._folds.get(key)
-        if fold is not None:
-            edges = fold.edges
-            if edges is None:
-                edges = fold.edges = {fold.edge_id}
-            count, before = fold.outstanding + outstanding, len(edges)
-            if MIN_OUTSTANDING <= count <= MAX_OUTSTANDING:
-                edges.add(edge)
-                if len(edges) != before:
-                    fold.ack_val ^= ack_val
-                    fold.outstanding = count
-                    fold.edge_id = 0
-                    if fold.component is not component and fold.component != component:
-                        fold.component = None
-                    return
+        at = len(self.records)
+        before = id_map.claim(self._folds, root, at)
+        if before != at:
+            if before != _CLOSED and self._add_to_fold(before, edge, ack_val, outstanding, component):
+                return
+            id_map.put(self._folds, root, at)
         fold = FoldedAck.__new__(FoldedAck)
         fold.root_id = root
         fold.ack_val = ack_val
         fold.outstanding = outstanding
         fold.edge_id = edge
         fold.component = component
-        fold.edges = None
-        self._folds[key] = fold
+        fold.acks = 1
         self.records.append(fold)
+
+    def _add_to_fold(self, at: int, edge: int, ack_val: int, outstanding: int, component: str | None) -> bool:
+        """Add an ack to the fold at this index; False if it has to stay an operation of its own."""
+        fold: Any = self.records[at]
+        count = fold.outstanding + outstanding
+        if not MIN_OUTSTANDING <= count <= MAX_OUTSTANDING:
+            return False
+        if fold.acks == 1:
+            fold.edges = id_map.new_map()
+            id_map.put(fold.edges, fold.edge_id, 0)
+        if id_map.claim(fold.edges, edge, fold.acks) != fold.acks:
+            return False
+        fold.acks += 1
+        fold.ack_val ^= ack_val
+        fold.outstanding = count
+        fold.edge_id = 0
+        if fold.component is not component and fold.component != component:
+            fold.component = None
+        return True
 
 
 class BufferedOperations(Sequence["Operation"]):
@@ -506,7 +523,7 @@ def _operation(record: "FoldedAck | Operation") -> "Operation":
 def pack(records: "list[FoldedAck | Operation]") -> bytes:
     """Write operations as a packed batch, as `encode_packed` does."""
     writer = PackedWriter()
-    numbers, append = writer.numbers, writer.records.append
+    numbers, packed = writer.numbers, writer.records
     last, number = None, 0
     for each in records:
         if not isinstance(each, FoldedAck):
@@ -516,7 +533,7 @@ def pack(records: "list[FoldedAck | Operation]") -> bytes:
         if fold.component is not last:
             last = fold.component
             number = 0 if last is None else numbers.setdefault(last, len(numbers) + 1)
-        append(wire_ids.pack_ack(fold.root_id, fold.ack_val, fold.edge_id, fold.outstanding, number))
+        wire_ids.pack_ack(packed, fold.root_id, fold.ack_val, fold.edge_id, fold.outstanding, number)
     return writer.finish()
 
 
@@ -647,7 +664,8 @@ class TupleContext:
             raise validate.no_tuple(tup)
         if self.buffer.failures:
             self.buffer.raise_failures()
-        return tup.submit_ack(self, False)  # noqa: FBT003
+        own = tup
+        return own.submit_ack(self, False)  # noqa: FBT003
 
     def follow(self, info: "Info | None") -> None:
         """Note what is known of the topology, and whether acks of its roots fold that are not traced by hand."""
@@ -741,12 +759,13 @@ class ReceivedTuple:
 
     def headers(self, key: str | None = None) -> dict[str, str]:
         """Anchor a child, and give the header for its message; empty if the tuple is not tracked. See `anchor`."""
-        ids = add_child(self.parents(key), key)
-        if len(ids) != 2:
-            return write_header(self._context.prefix, ids)
-        return {ANCHORS: wire_ids.write_two(self._context.prefix, ids[0], ids[1])}
+        parents, prefix = self.parents(key), self._context.prefix
+        if len(parents) != 1:
+            return write_header(prefix, add_child(parents, key))
+        own = parents[0]
+        return {ANCHORS: wire_ids.write_two(prefix, own.root_id, own.add_child(key))}
 
-    def parents(self, key: str | None) -> "Sequence[EdgeSet]":
+    def parents(self, key: str | None) -> list[EdgeSet]:
         """Return its edge sets as parents of a new child. Raises `TupleClosed`, and `UsageError` if it needs a key."""
         if self._end:
             raise self._closed_error("anchored to")
@@ -835,7 +854,9 @@ class ReceivedTuple:
 
     def _make_edges(self, name: str) -> list[EdgeSet]:
         if self._root and not self._more:
-            return [EdgeSet(self._root, self._edge, name, self.repeatable)]
+            own = EdgeSet.__new__(EdgeSet)
+            own.begin(self._root, self._edge, name, self.repeatable)
+            return [own]
         ids = self._ids()
         return [EdgeSet(ids[at], ids[at + 1], name, self.repeatable) for at in range(0, len(ids), 2)]
 

@@ -11,6 +11,9 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     object PyBytes_FromStringAndSize(char *content, Py_ssize_t size)
     char *PyBytes_AS_STRING(object content)
+    Py_ssize_t PyByteArray_GET_SIZE(object content)
+    int PyByteArray_Resize(object content, Py_ssize_t size) except -1
+    char *PyByteArray_AS_STRING(object content)
 
 ctypedef unsigned long long Id
 
@@ -85,9 +88,13 @@ cdef inline void _put_eight(char *to, Id value) noexcept:
     _put_four(to + 4, value & 0xFFFFFFFF)
 
 
-cdef inline bytes pack_ack(Id root, Id ack_val, Id edge, long long outstanding, uint32_t component):
-    cdef object record = PyBytes_FromStringAndSize(NULL, 52)
-    cdef char *to = PyBytes_AS_STRING(record)
+cdef inline void pack_ack(
+    bytearray records, Id root, Id ack_val, Id edge, long long outstanding, uint32_t component
+) except *:
+    cdef Py_ssize_t size = PyByteArray_GET_SIZE(records)
+    cdef char *to
+    PyByteArray_Resize(records, size + 52)
+    to = PyByteArray_AS_STRING(records) + size
     _put_four(to, 0x00020001)
     _put_four(to + 4, <uint32_t>outstanding)
     _put_eight(to + 8, root)
@@ -95,4 +102,18 @@ cdef inline bytes pack_ack(Id root, Id ack_val, Id edge, long long outstanding, 
     _put_eight(to + 24, edge)
     memset(to + 32, 0, 16)
     _put_four(to + 48, component)
-    return <bytes>record
+
+
+cdef inline bytes id_bytes(Id value):
+    cdef object content = PyBytes_FromStringAndSize(NULL, 8)
+    _put_eight(PyBytes_AS_STRING(content), value)
+    return <bytes>content
+
+
+cdef inline Id first_id(bytes content) noexcept:
+    cdef const unsigned char *text = <const unsigned char *>PyBytes_AS_STRING(content)
+    cdef Id value = 0
+    cdef int at
+    for at in range(8):
+        value = value << 8 | text[at]
+    return value

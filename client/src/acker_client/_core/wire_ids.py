@@ -41,6 +41,16 @@ def write_two(prefix: str, root: int, edge: int) -> str:
     return prefix + _pack_two(root, edge).hex("-", 8)
 
 
-def pack_ack(root: int, ack_val: int, edge: int, outstanding: int, component: int) -> bytes:
-    """Write the record of an ack; ``component`` is the number of a string."""
-    return _pack_ack(_COUNTED, outstanding, root, ack_val, edge, component)
+def pack_ack(records: bytearray, root: int, ack_val: int, edge: int, outstanding: int, component: int) -> None:
+    """Add the record of an ack; ``component`` is the number of a string."""
+    records += _pack_ack(_COUNTED, outstanding, root, ack_val, edge, component)
+
+
+def id_bytes(value: int) -> bytes:
+    """Write a number of 64 bits as 8 bytes."""
+    return value.to_bytes(8, "big")
+
+
+def first_id(content: bytes) -> int:
+    """Read the first 8 bytes as a number."""
+    return int.from_bytes(content[:8], "big")

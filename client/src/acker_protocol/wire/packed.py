@@ -88,7 +88,7 @@ class PackedWriter:
     __slots__ = ("numbers", "records")
 
     def __init__(self) -> None:
-        self.records: list[bytes] = []
+        self.records = bytearray()
         self.numbers: dict[str, int] = {}
 
     def add(self, operation: "Operation") -> None:
@@ -109,8 +109,8 @@ class PackedWriter:
         strings = [string.encode() for string in self.numbers]
         return b"".join(
             (
-                HEADER.pack(MAGIC, VERSION, len(self.records), len(strings)),
-                *self.records,
+                HEADER.pack(MAGIC, VERSION, len(self.records) // RECORD.size, len(strings)),
+                self.records,
                 struct.pack(f">{len(strings)}I", *map(len, strings)),
                 *strings,
             )
@@ -137,7 +137,7 @@ class PackedWriter:
         self._pack(op, flags, outstanding or 0, *ids, 0, 0, *texts)
 
     def _pack(self, *values: int) -> None:
-        self.records.append(RECORD.pack(*values))
+        self.records += RECORD.pack(*values)
 
     def _number(self, string: str | None) -> int:
         return 0 if string is None else self.numbers.setdefault(string, len(self.numbers) + 1)
