@@ -11,9 +11,13 @@ PYSPARKS := 4.0.5 4.1.4 4.2.0
 # what was compiled is kept: hundreds of processes of the tests would compile it again
 unexport PYTHONDONTWRITEBYTECODE
 
+# what the hot path of the client is compiled of, and where it lies then
+CORE := client/src/acker_client/_core
+COMPILED := $(CORE)/compiled
+
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model model model-long test-pages faults test-stores test-all test-bench test-integrations test-contract \
-        test-clients check-clients chaos-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster bench bench-long \
+        test-clients check-clients chaos-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx test-compiled airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster bench bench-long \
         bench-page docs docs-serve images check format lock dist test-dist clean
 TYPESCRIPT := client/typescript
 # Maven, which says what it is needed for where it is not installed
@@ -27,15 +31,15 @@ PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_m
 PLUGIN := tests/unit/client/test_pytest_plugin.py
 # three workers, since tests wait as long as they work; each file whole to one, since its tests share what its fixtures start;
 # files in their order, so that those of the unit tests, of which none is long, are the last
-PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -p tests.support.interpreted --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.runtime ## Make .venv with `acker` and the embedded store in it; find Java for Spark, or say what to install
+setup: $(VENV)/.compiled ## Make .venv with `acker` and the embedded store in it; find Java for Spark, or say what to install
 	@$(MAKE) -s --no-print-directory java 2>/dev/null || true
 
-dev: $(VENV)/.dev ## As setup, with RabbitMQ's and Spark's Python for the examples, and all that developers use
+dev: $(VENV)/.dev $(VENV)/.compiled ## As setup, with RabbitMQ's and Spark's Python for the examples, and all that developers use
 
 demo: $(VENV)/.runtime ## Count the words of a book through the acker, with workers that fail and die (half a minute)
 	@$(BIN)/python -m examples.word_count
@@ -118,14 +122,18 @@ test-docs: $(VENV)/.dev ## Build the site of the documentation, and try it in a 
 	$(BIN)/python -m pytest tests/site
 
 test-httpx: $(VENV)/.dev ## Run the unit tests of the client as where httpx2 is not installed, on httpx (a minute)
-	$(BIN)/python -m pytest tests/unit/client -n 2 --dist loadfile -p tests.support.without_httpx2
+	$(BIN)/python -m pytest tests/unit/client -n 2 --dist loadfile -p tests.support.interpreted -p tests.support.without_httpx2
+
+test-compiled: $(VENV)/.dev ## Run the unit tests of the client on its compiled hot path (a minute; needs a C compiler and Python.h)
+	$(BIN)/python client/compile.py --required
+	$(BIN)/python -m pytest tests/unit/client -n 2 --dist loadfile -p tests.support.compiled
 
 test-runbook: $(VENV)/.dev ## Stage the troubles of docs/runbook.md, and see that doctor names each and its entry is right (minutes)
 	$(BIN)/python -m pytest tests/runbook
 
 coverage: $(VENV)/.dev ## Run the unit tests, and check that each pure module is covered wholly by its own (two minutes)
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -x tests/unit -n 2 --dist worksteal -p no:cov -p tests.support.coverage_contexts
+	$(BIN)/python -m pytest -x tests/unit -n 2 --dist worksteal -p no:cov -p tests.support.coverage_contexts -p tests.support.interpreted
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python -m pytest tests/test_coverage.py
 
@@ -243,7 +251,7 @@ test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in 
 	$(BIN)/python -m pytest tests/dist
 
 clean: ## Remove .venv and the caches of the tools
-	rm -rf $(VENV) dist .site $(addprefix $(TYPESCRIPT)/,node_modules dist build) client/go/build client/java/target .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
+	rm -rf $(VENV) dist .site $(COMPILED) $(addprefix $(TYPESCRIPT)/,node_modules dist build) client/go/build client/java/target .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .ci/logs
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -257,6 +265,11 @@ $(VENV)/.runtime: requirements.lock client/pyproject.toml service/pyproject.toml
 	@echo "Installing the acker and its packages into $(VENV): about a minute, once"
 	@$(PIP) --no-deps --require-hashes --requirement requirements.lock
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable client --editable service
+	@touch $@
+
+# Where there are no compiler or no headers of Python, the client runs interpreted; so does one whose sources have changed since.
+$(VENV)/.compiled: client/compile.py $(CORE)/hot_path.py $(wildcard $(CORE)/*.pxd) $(CORE)/hot_path_form.py $(VENV)/.runtime
+	@$(BIN)/python client/compile.py
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock spark_connector/pyproject.toml $(VENV)/.runtime

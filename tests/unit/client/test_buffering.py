@@ -20,7 +20,7 @@ from acker_client import (
     UsageError,
     propagate,
 )
-from acker_client._core.hot_path import FoldedOperations, read_ids
+from acker_client._core.hot_path import read_ids
 from acker_client._core.requests import Request
 from acker_client._core.responses import Response, read_refused
 from acker_client.testing import MemoryAcker, lost_reply
@@ -349,11 +349,16 @@ def test_an_interrupt_never_acks_twice(lingering, monkeypatch: pytest.MonkeyPatc
     acker = lingering()
     tup = receive(acker, 2, 2)
 
-    def interrupt(*_args, **_options):
-        raise KeyboardInterrupt
+    class Interrupting:
+        """A topology whose acks are interrupted while they are buffered."""
+
+        dedupes, trace = False, 1.0
+
+        def is_traced(self, _: int) -> bool:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(FoldedOperations, "fold_ack", interrupt)
+        patched.setattr(acker._session, "cached_info", Interrupting())
         with pytest.raises(KeyboardInterrupt):
             tup.ack()
     with pytest.raises(TupleClosed):

@@ -10,6 +10,7 @@ import pytest
 from acker_client._cli import main
 from acker_client._cli.commands import NOUNS, OWN
 from acker_client._cli.main import BROUGHT_BY, GROUP, run
+from acker_client._core import hot_path
 
 HEAVY = {"asyncio", "click", "fastapi", "httpx", "numpy", "pydantic", "redis", "typer", "uvicorn"}
 
@@ -46,10 +47,14 @@ def test_without_a_command_it_ends_with_2_and_the_help(capsys: pytest.CaptureFix
     assert without == capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["version"]])
-def test_the_version_is_an_option_and_a_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(arguments) == 0
+def test_the_version_is_an_option_and_a_command_that_says_which_form_of_the_hot_path_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"{version('acker-client')}\n"
+    assert run(["version"]) == 0
+    form = "interpreted" if hot_path.__file__.endswith(".py") else "compiled"
+    assert capsys.readouterr().out == f"{version('acker-client')}\nhot path: {form}\n"
 
 
 @pytest.mark.usefixtures("alone")
@@ -185,5 +190,6 @@ def test_the_help_of_a_command_looks_like_that_of_the_service_s(capsys: pytest.C
         run(["version", "--help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == (
-        "Usage: acker version [OPTIONS]\n\n  Print the version.\n\nOptions:\n  --help  Show this message and exit.\n"
+        "Usage: acker version [OPTIONS]\n\n  Print the version, and whether the hot path is compiled.\n\n"
+        "Options:\n  --help  Show this message and exit.\n"
     )

@@ -9,12 +9,15 @@ from importlib import import_module
 import acker_client
 from acker_client._cli.nouns import Command, Noun
 from acker_client._cli.parsing import Parser, print_line
+from acker_client._core import hot_path
+from acker_client._core.hot_path_form import form_of
 
 
 def version(arguments: Sequence[str]) -> int:
-    """Print the version."""
+    """Print the version, and whether the hot path is compiled."""
     Parser("version", version.__doc__).parse_args(arguments)
     print_line(acker_client.__version__)
+    print_line(f"hot path: {form_of(hot_path)}")
     return 0
 
 

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from acker_client._cli.commands import LOOK, MORE, NOUNS, OWN, RUN, version
+import acker_client
+from acker_client._cli.commands import LOOK, MORE, NOUNS, OWN, RUN
 from acker_client._cli.former_names import COMMANDS as FORMER
 from acker_client._cli.nouns import Command, command_lines
-from acker_client._cli.parsing import print_text, usage_error
+from acker_client._cli.parsing import print_line, print_text, usage_error
 
 GROUP = "acker.commands"
 BROUGHT_BY = dict.fromkeys(("serve", "config", "key", "bench"), "acker-service")
@@ -47,7 +48,8 @@ def run(arguments: Sequence[str]) -> int:
             print_text(_help())
             return 0
         case ["--version", *_]:
-            return version([])
+            print_line(acker_client.__version__)
+            return 0
         case [name, *rest] if command := _find(name):
             return command(rest) or 0
     return usage_error(_not_found(arguments[0]))

@@ -84,8 +84,8 @@ cdef inline void _put_four(char *to, uint32_t value) noexcept:
 
 
 cdef inline void _put_eight(char *to, Id value) noexcept:
-    _put_four(to, value >> 32)
-    _put_four(to + 4, value & 0xFFFFFFFF)
+    _put_four(to, <uint32_t>(value >> 32))
+    _put_four(to + 4, <uint32_t>value)
 
 
 cdef inline void pack_ack(
