@@ -2,16 +2,19 @@
 
 Once each ack is of a root of its own, so that none folds; once a thousand are of one root, and again with a dedupe
 window, under which they do not fold; once each is of a root of its own and its tuple has a child with a key. Client,
-service and Redis of an earlier commit take turns with the present ones.
+service and Redis of an earlier commit take turns with the present ones. The present client is measured interpreted,
+and compiled where that was done.
 """
 
 import contextlib
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from bench import baseline
@@ -24,7 +27,7 @@ from bench.progress import Progress
 from bench.servers import Member
 from bench.serving import Served, ackers
 from bench.sizes import Sizes
-from bench.table import NO_WINDOW, Line, Result
+from bench.table import NO_WINDOW, Line, Result, Skipped
 
 GROUP = "client"
 AGENT = Path(__file__).parent / "client_agent.py"
@@ -36,6 +39,13 @@ BESIDE = {CLIENT: SERVICE, SERVICE: REDIS, REDIS: SERVICE}
 """What the figure of each part is compared with."""
 GOALS = {"each of another root": 9.0, "1,000 of a root": 8.0, WITH_CHILD: 18.0}
 """The CPU µs that an ack may take of the client."""
+COMPILED = "compiled"
+NOT_COMPILED = (
+    "the hot path of the client is not compiled here: make setup compiles it where a C compiler and Python.h are"
+)
+INTERPRETED_RATIO = 0.75
+COMPILED_RATIOS = {"each of another root": 0.15, "1,000 of a root": 0.15, WITH_CHILD: 0.35}
+"""What an ack may take of the client, as a ratio to the earlier commit."""
 EXTRA_MS = 100
 
 Taken = dict[str, list[float]]
@@ -45,10 +55,13 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds of all, and of the import."""
     taken: dict[str, Taken] = defaultdict(lambda: defaultdict(list))
     codes = baseline.codes(folder)
+    clients = codes | {"": interpreted(folder)} | ({COMPILED: baseline.ROOT} if is_compiled() else {})
     with contextlib.ExitStack() as stack:
         services, agents = stack.enter_context(ackers(codes, folder)), dict[str, Agent]()
+        if COMPILED in clients:
+            services = services | {COMPILED: services[""]}
         for code, (service, _) in services.items():
-            agent = Agent(AGENT, {"url": service.url}, codes[code])
+            agent = Agent(AGENT, {"url": service.url}, clients[code])
             agents[code] = stack.enter_context(contextlib.closing(agent))
         for number in progress.over(range(sizes.rounds)):
             for name, (code, (service, store)) in itertools.product(PER_ROOT, baseline.turns(services, number)):
@@ -56,7 +69,30 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
                 make_topology(service, {"message_timeout_ms": WEEK_MS, "dedupe_window_ms": window_ms})
                 _round(agents[code], service, store, sizes.acks, name, taken[code])
             _import(codes, taken)
-    yield from _lines(*baseline.series(taken))
+    compiled = {key: Series.of(values) for key, values in taken[COMPILED].items()}
+    yield from _lines(*baseline.series(taken), compiled)
+
+
+def interpreted(folder: Path) -> Path:
+    """Make a root of the present code without what was compiled of it."""
+    root = folder / "interpreted"
+    shutil.copytree(
+        baseline.ROOT / "client" / "src",
+        root / "client" / "src",
+        ignore=shutil.ignore_patterns("compiled", "__pycache__"),
+    )
+    for name in ("bench", "service"):
+        (root / name).symlink_to(baseline.ROOT / name)
+    return root
+
+
+def is_compiled() -> bool:
+    """Whether the present client is compiled."""
+    script = "from acker_client._core import hot_path; print(hot_path.__file__.endswith('.py'))"
+    own = os.environ | baseline.environment(baseline.ROOT)
+    return (
+        subprocess.run([sys.executable, "-c", script], env=own, stdout=subprocess.PIPE, check=True).stdout == b"False\n"
+    )
 
 
 def _round(agent: Agent, service: Served, store: Member, count: int, name: str, taken: Taken) -> None:
@@ -84,7 +120,7 @@ def _program(script: str, code: Path) -> float:
     return float(subprocess.run(command, capture_output=True, check=True, text=True, env=own).stdout)
 
 
-def _lines(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Result]:
+def _lines(taken: dict[str, Series], earlier: dict[str, Series], compiled: dict[str, Series]) -> Iterator[Result]:
     for name in PER_ROOT:
         window, rate = "a week" if name == UNFOLDED else NO_WINDOW, taken[f"{name}/s"]
         offered = Series.of([OFFERED] * len(rate.values))
@@ -93,10 +129,32 @@ def _lines(taken: dict[str, Series], earlier: dict[str, Series]) -> Iterator[Res
             what, base = f"{part}, an ack, {name}", taken[f"{beside}, an ack, {name}"]
             at_most = GOALS.get(name) if part == CLIENT else None
             line = _line(what, "CPU µs", taken[what], beside, base, at_most=at_most, window=window)
-            yield from baseline.both(line, earlier.get(what))
+            own, beside_commit = baseline.both(line, earlier.get(what))
+            yield own
+            if part != CLIENT or name == UNFOLDED:
+                yield beside_commit
+                continue
+            yield _bounded(beside_commit, INTERPRETED_RATIO)
+            yield from _compiled_lines(line, earlier.get(what), compiled.get(what), COMPILED_RATIOS[name])
     what, base = "importing acker_client, beyond httpx", taken["import httpx"]
     line = _line(what, "CPU ms", taken["import"], "importing httpx", base, at_most=EXTRA_MS)
     yield from baseline.both(line, earlier.get("import"))
+
+
+def _compiled_lines(line: Line, earlier: Series | None, compiled: Series | None, at_most: float) -> Iterator[Result]:
+    """Yield the lines of the compiled client that are those of the interpreted one."""
+    what = line.what.replace(CLIENT, f"{CLIENT}, compiled", 1)
+    if compiled is None:
+        yield Skipped(group=GROUP, what=what, why=NOT_COMPILED)
+        return
+    own, beside_commit = baseline.both(replace(line, what=what, measured=compiled, at_most=None), earlier)
+    yield own
+    yield _bounded(beside_commit, at_most)
+
+
+def _bounded(line: Line | Skipped, at_most: float) -> Line | Skipped:
+    """Bound the ratio to the earlier commit."""
+    return replace(line, lowest_ratio_at_most=None, ratio_at_most=at_most) if isinstance(line, Line) else line
 
 
 def _line(

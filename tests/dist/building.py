@@ -17,7 +17,7 @@ TYPESCRIPT = "client/typescript"
 _PACKAGES = f"{TYPESCRIPT}/node_modules"
 
 _COPIED = (*FOLDERS.values(), "Makefile", "README.md", "docs", "requirements.lock")
-_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "node_modules", "target")
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "node_modules", "target", "compiled")
 
 
 def copy_repository(to: Path) -> Path:
@@ -53,13 +53,16 @@ def make_dist(repository: Path, *, umask: int = 0o022) -> dict[str, Path]:
 
 
 def touch_all(repository: Path, *, at: float) -> None:
-    """Give every source file another time, and every package a file that an interpreter leaves there."""
+    """Give every source file another time, and every package a file that an interpreter or a compiler leaves there."""
     for folder in FOLDERS.values():
         for file in [file for file in (repository / folder).rglob("*") if file.is_file()]:
             os.utime(file, (at, at))
         for package in (repository / folder / "src").iterdir():
             (package / "__pycache__").mkdir()
             (package / "__pycache__" / "left.cpython-311.pyc").write_bytes(b"left")
+    compiled = repository / "client/src/acker_client/_core/compiled/0123456789abcdef"
+    compiled.mkdir(parents=True)
+    (compiled / "hot_path.cpython-311-x86_64-linux-gnu.so").write_bytes(b"of this machine")
 
 
 def wheel_of(built: dict[str, Path], name: str) -> Path:

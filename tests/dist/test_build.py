@@ -120,7 +120,7 @@ def test_a_wheel_holds_its_packages_wholly_and_nothing_else(built: dict[str, Pat
     kept = {
         str(file.relative_to(source))
         for file in source.rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts and ".egg-info" not in str(file)
+        if file.is_file() and not {"__pycache__", "compiled"} & {*file.parts} and ".egg-info" not in str(file)
     }
     with zipfile.ZipFile(wheel_of(built, name)) as archive:
         held = {each for each in archive.namelist() if not each.endswith("/") and ".dist-info/" not in each}

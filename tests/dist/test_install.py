@@ -56,7 +56,7 @@ def test_the_wheels_work_alone(environment: Environment, tmp_path: Path) -> None
     refused = environment.run("acker", "serve")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "acker-service" in refused.stderr
-    assert environment.paste("acker version") == f"{VERSION}\n"
+    assert environment.paste("acker version") == f"{VERSION}\nhot path: interpreted\n"
     unwell = environment.run("acker", "health", "--acker", "http://127.0.0.1:1")
     assert (unwell.returncode, unwell.stderr.partition(":")[0]) == (1, "acker")
 
@@ -68,7 +68,7 @@ def test_the_wheels_work_alone(environment: Environment, tmp_path: Path) -> None
 
     environment.paste(CONNECTOR)
     environment.paste("pip check")
-    assert environment.paste(WORKS) == f"{VERSION}\n"
+    assert environment.paste(WORKS) == f"{VERSION}\nhot path: interpreted\n"
     for package in ("acker_protocol", *FOLDERS, "pyspark_acker"):
         shown = environment.paste(f"cd / && python -c 'import {package}; print({package}.__file__)'")
         assert Path(shown.strip()).is_relative_to(environment.folder)
@@ -112,7 +112,7 @@ def test_what_the_pages_say_of_the_repository_works(repository: Path, tmp_path: 
             if fence.mark == HERE:
                 environment.paste(fence.code)
     environment.paste(FROM_REPOSITORY)
-    assert environment.paste(WORKS) == f"{VERSION}\n"
+    assert environment.paste(WORKS) == f"{VERSION}\nhot path: interpreted\n"
 
 
 def test_the_page_s_other_commands_are_those_of_the_makefile() -> None:
