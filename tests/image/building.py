@@ -37,7 +37,8 @@ def build(engine: Engine, tag: str, *options: str, ignoring: str = ".dockerignor
     settings.write_text(_pip_settings())
     engine.buildah(
         *("build", "--pull-never", "--isolation=chroot", "--no-cache", "--format=docker", f"--timestamp={EPOCH}"),
-        *(f"--build-arg=PYTHON_IMAGE={STAND_IN}", f"--volume={_trusted()}:{_TRUST}:ro"),
+        *(f"--build-arg={name}={STAND_IN}" for name in ("PYTHON_IMAGE", "BUILD_IMAGE")),
+        *(f"--volume={_trusted()}:{_TRUST}:ro"),
         *(f"--volume={settings}:/etc/pip.conf:ro", f"--ignorefile={ROOT / ignoring}", f"--tag={tag}"),
         *(*options, str(ROOT)),
     )
