@@ -269,6 +269,7 @@ $(VENV)/.runtime: requirements.lock client/pyproject.toml service/pyproject.toml
 
 # Where there are no compiler or no headers of Python, the client runs interpreted; so does one whose sources have changed since.
 $(VENV)/.compiled: client/compile.py $(CORE)/hot_path.py $(wildcard $(CORE)/*.pxd) $(CORE)/hot_path_form.py $(VENV)/.runtime
+	@rm -rf $(COMPILED)
 	@$(BIN)/python client/compile.py
 	@touch $@
 
