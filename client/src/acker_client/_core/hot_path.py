@@ -1,8 +1,9 @@
 """The hot path of the client: from the header of a message to the packed record of its ack.
 
 Reading the header, the tuple, a child's id and header, the ack, its fold and its record stand in one module of plain
-typed Python: an ack takes few calls, and a compiler can take the file as it is. What each ack passes has no closures
-and no generators, and its ids are integers. Whatever is rare is done elsewhere: `BaseTuple`, `Submitter`, `AckBuffer`.
+typed Python: an ack takes few calls, and Cython compiles the file as it is, with the types of ``hot_path.pxd``. What
+each ack passes has no closures and no generators, and its ids are integers. Whatever is rare is done elsewhere:
+`BaseTuple`, `Submitter`, `AckBuffer`.
 """
 
 import struct
@@ -595,6 +596,7 @@ class OpenBuffer:
 class TupleContext:
     """What all tuples of one client share; ``prefix`` is that of their header, ``run`` runs a flow.
 
+    ``info`` is what is known of the topology, and ``folds`` whether acks fold by it, as of the last ack.
     ``tuple_class`` is that of its tuples; ``make_tuple(headers, **fields)``, if given, makes them of a subclass.
     """
 
@@ -669,8 +671,8 @@ class TupleContext:
 
     def follow(self, info: "Info | None") -> None:
         """Note what is known of the topology, and whether acks of its roots fold that are not traced by hand."""
-        self.info = info
         self.folds = info is not None and not info.dedupes and info.trace <= 0
+        self.info = info  # last: another thread that sees it goes by what was noted
 
     def _read_ids(self, headers: "Headers", value: Any) -> tuple[int, ...]:
         """Return the root id and the edge id of each anchor in turn, where the header is not of the common form."""
