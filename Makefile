@@ -18,7 +18,7 @@ COMPILED := $(CORE)/compiled
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model model model-long test-pages faults test-stores test-all test-bench test-integrations test-contract \
         test-clients check-clients chaos-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx test-compiled airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster bench bench-long \
-        bench-page docs docs-serve images check format lock dist test-dist clean
+        bench-page docs docs-serve images check format lock dist wheels test-dist clean
 TYPESCRIPT := client/typescript
 # Maven, which says what it is needed for where it is not installed
 MVN := $(or $(shell command -v mvn),sh -c 'echo "the client for Java needs Maven and a JDK 17 or later (on Debian: apt-get install maven openjdk-17-jdk-headless)"; exit 1') --batch-mode --quiet
@@ -230,6 +230,8 @@ lock: $(VENV)/.dev ## Choose dependency versions again and write the hashed requ
 		tests/generated/python/requirements.in -o tests/generated/python/requirements.lock
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
 		examples/airflow/requirements.in -o examples/airflow/requirements.lock
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
+		client/wheels.in -o client/wheels.lock
 	for version in $(PYSPARKS); do \
 		echo "pyspark==$$version" | $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--quiet - -o tests/spark/versions/$$version.lock || exit 1; done
@@ -246,6 +248,10 @@ dist: $(VENV)/.runtime $(if $(shell command -v npm),$(TYPESCRIPT)/node_modules/.
 		else echo "left out, the module for Go: Go is not installed"; fi
 	@if command -v mvn >/dev/null; then cd client/java && rm -rf target && umask 022 && $(MVN) package -DskipTests && cp target/acker-client-*.jar ../../dist; \
 		else echo "left out, the jars for Java: Maven is not installed (on Debian: apt-get install maven)"; fi
+
+wheels: dist ## Besides, make wheels of the client with its compiled hot path into dist/, for six platforms and this release of Python (minutes)
+	@$(PIP) --no-deps --require-hashes --requirement client/wheels.lock
+	@$(BIN)/python client/wheels.py dist/acker_client-*-py3-none-any.whl dist
 
 test-dist: $(VENV)/.dev ## Build all distributions twice, and try the wheels in empty environments (minutes; every Python from 3.11 on that is on the PATH or in pyenv)
 	$(BIN)/python -m pytest tests/dist
