@@ -45,7 +45,7 @@ NOT_COMPILED = (
 )
 INTERPRETED_RATIO = 0.75
 COMPILED_RATIOS = {"each of another root": 0.15, "1,000 of a root": 0.15, WITH_CHILD: 0.35}
-"""What an ack may take of the client, as a ratio to the earlier commit."""
+"""What an ack may take of the client before it is sent, as a ratio to the earlier commit."""
 EXTRA_MS = 100
 
 Taken = dict[str, list[float]]
@@ -104,6 +104,11 @@ def _round(agent: Agent, service: Served, store: Member, count: int, name: str, 
     spent = {CLIENT: took["cpu_s"], SERVICE: service.cpu_s() - service_s, REDIS: store.cpu_s() - store_s}
     for part, seconds in spent.items():
         taken[f"{part}, an ack, {name}"].append(seconds / count * 1e6)
+    if name != UNFOLDED:
+        buffered = max(count // 10, PER_ROOT[name])
+        agent.ask("emit", buffered, PER_ROOT[name])
+        seconds = agent.ask("buffer", int(name == WITH_CHILD))["cpu_s"]
+        taken[f"{CLIENT}, an ack before it is sent, {name}"].append(seconds / buffered * 1e6)
 
 
 def _import(codes: dict[str, Path], taken: dict[str, Taken]) -> None:
@@ -134,6 +139,12 @@ def _lines(taken: dict[str, Series], earlier: dict[str, Series], compiled: dict[
             if part != CLIENT or name == UNFOLDED:
                 yield beside_commit
                 continue
+            yield beside_commit
+            yield from _compiled_lines(line, earlier.get(what), compiled.get(what))
+            what = f"{CLIENT}, an ack before it is sent, {name}"
+            line = _line(what, "CPU µs", taken[what], beside, base)
+            own, beside_commit = baseline.both(line, earlier.get(what))
+            yield own
             yield _bounded(beside_commit, INTERPRETED_RATIO)
             yield from _compiled_lines(line, earlier.get(what), compiled.get(what), COMPILED_RATIOS[name])
     what, base = "importing acker_client, beyond httpx", taken["import httpx"]
@@ -141,15 +152,17 @@ def _lines(taken: dict[str, Series], earlier: dict[str, Series], compiled: dict[
     yield from baseline.both(line, earlier.get("import"))
 
 
-def _compiled_lines(line: Line, earlier: Series | None, compiled: Series | None, at_most: float) -> Iterator[Result]:
-    """Yield the lines of the compiled client that are those of the interpreted one."""
+def _compiled_lines(
+    line: Line, earlier: Series | None, compiled: Series | None, at_most: float | None = None
+) -> Iterator[Result]:
+    """Yield the lines of the compiled client, as that of the interpreted one; the bound is beside the commit."""
     what = line.what.replace(CLIENT, f"{CLIENT}, compiled", 1)
     if compiled is None:
         yield Skipped(group=GROUP, what=what, why=NOT_COMPILED)
         return
     own, beside_commit = baseline.both(replace(line, what=what, measured=compiled, at_most=None), earlier)
     yield own
-    yield _bounded(beside_commit, at_most)
+    yield beside_commit if at_most is None else _bounded(beside_commit, at_most)
 
 
 def _bounded(line: Line | Skipped, at_most: float) -> Line | Skipped:

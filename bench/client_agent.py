@@ -56,17 +56,32 @@ class Agent:
             acker.flush()
             return {"wall_s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
 
+    def buffer(self, children: int) -> dict[str, float]:
+        """Ack all, each with so many keyed children, and return the seconds that it took without sending."""
+        spent = 0.0
+        with Acker(self._url, topology=TOPOLOGY, linger=1_000.0, batch_size=2 * STEP) as acker:
+            acker.ack(acker.receive(self.headers[0], component="bench"))  # reads the topology, starts the flusher
+            for at in range(1, len(self.headers), STEP):
+                began = time.process_time()
+                self._ack_some(acker, self.headers[at : at + STEP], children)
+                spent += time.process_time() - began
+                acker.flush()
+        return {"cpu_s": spent}
+
     def _offer(self, acker: Acker, began: float, children: int) -> None:
         """Take each tuple and ack it, never before its time; with children, make their headers first."""
         for at in range(0, len(self.headers), STEP):
             time.sleep(max(0.0, began + at / OFFERED - time.perf_counter()))
-            for header in self.headers[at : at + STEP]:
-                if children:
-                    with acker.receive(header, component="bench") as tup:
-                        for key in range(children):
-                            tup.headers(key=str(key))
-                else:
-                    acker.ack(acker.receive(header, component="bench"))
+            self._ack_some(acker, self.headers[at : at + STEP], children)
+
+    def _ack_some(self, acker: Acker, headers: list[Header], children: int) -> None:
+        for header in headers:
+            if children:
+                with acker.receive(header, component="bench") as tup:
+                    for key in range(children):
+                        tup.headers(key=str(key))
+            else:
+                acker.ack(acker.receive(header, component="bench"))
 
 
 def main() -> None:
