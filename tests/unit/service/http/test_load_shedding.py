@@ -10,7 +10,7 @@ import pytest
 from acker_protocol.errors import InvalidRequest, Overloaded
 from acker_service.http import load_shedding, problems
 from acker_service.http.client_transport import PipelineFlowControl
-from acker_service.http.load_shedding import FLOW, BoundedBody, Capacity, LoadLimits, waits
+from acker_service.http.load_shedding import FLOW, BoundedBody, Capacity, Load, LoadLimits, waits
 from acker_service.metrics.metrics import Metrics
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
@@ -90,6 +90,18 @@ async def held(busy: Busy, *paths: str, **more: Any) -> AsyncIterator[httpx.Asyn
 
 
 LONG_POLL = "/spouts/orders/completions?wait_ms=1000"
+
+
+@pytest.mark.parametrize(("taken", "held", "has_room"), [(1, 60, True), (2, 0, False), (0, 61, False), (2, 61, False)])
+def test_a_whole_request_uses_a_place_and_the_bytes_of_its_body_or_neither(taken, held, has_room):
+    load = Load(LoadLimits(max_in_flight=2, max_in_flight_bytes=100), Metrics().http)
+    load.in_flight.acquire(taken)
+    load.bytes.acquire(held)
+    assert load.begin(40) is has_room
+    assert (load.in_flight.used, load.bytes.used) == (taken + has_room, held + 40 * has_room)
+    if has_room:
+        load.end(40)
+        assert (load.in_flight.used, load.bytes.used) == (taken, held)
 
 
 async def test_a_request_too_many_is_refused_at_once_and_may_be_sent_again():

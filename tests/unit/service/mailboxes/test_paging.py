@@ -225,3 +225,16 @@ def test_no_shard_waits_behind_one_that_never_empties_even_if_the_limit_is_small
 
 def _without(found: list[list[Entry]], taken: dict[int, ItemRun[CompletionRecord]]) -> list[list[Entry]]:
     return [entries[len(taken.get(shard, ())) :] for shard, entries in enumerate(found)]
+
+
+def test_a_page_goes_on_behind_what_it_has_passed_over_where_it_gives_all_that_it_found():
+    """A shard may pass over what is not asked for: behind what is given, and where nothing is given at all."""
+    at = [Position(ms=ms, seq=0, offset=1) for ms in range(1, 7)]
+    builder: PageBuilder[ItemRun[int]] = PageBuilder(START, range(3), 4)
+    for shard, items, passed in ((0, at[:2], at[4]), (1, [], at[5]), (2, at[:3], at[3])):
+        run = ItemRun([(each, 1) for each in items])
+        builder.add(shard, ShardItems(items=run, size=len(items), more=True, passed=passed))
+    taken = builder.take()
+    assert {shard: len(run) for shard, run in taken.items()} == {0: 2, 2: 2}
+    assert builder.behind(taken) == {0: at[4], 1: at[5], 2: at[1]}
+    assert builder.behind({}) == {1: at[5]}
