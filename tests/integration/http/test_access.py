@@ -33,6 +33,7 @@ ROOT = TOPOLOGY + "/roots/{root_id}"
 CONTRACT = {
     "GET /v1/audit": "admin",
     "GET /v1/events": "ack",
+    "GET /v1/links": "ack",
     "GET /v1/status": "admin",
     "GET /v1/topologies": "ack",
     f"GET {TOPOLOGY}": "ack",
@@ -43,6 +44,8 @@ CONTRACT = {
     f"POST {TOPOLOGY}/fail": "ack",
     f"POST {TOPOLOGY}/reset-timeout": "ack",
     f"POST {TOPOLOGY}/batch": "ack",
+    f"GET {TOPOLOGY}/ages": "ack",
+    f"GET {TOPOLOGY}/components": "ack",
     f"GET {TOPOLOGY}/failures": "ack",
     f"GET {TOPOLOGY}/history": "ack",
     f"GET {TOPOLOGY}/roots": "ack",

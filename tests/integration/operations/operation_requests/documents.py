@@ -22,6 +22,11 @@ _DROPPED = "a completion counts the tuples that were dropped"
 _ACTS = "the topologies share what is kept of the audit trail"
 _GRACE = "roots that were due in an outage may get grace"
 _REMEMBERED = "what a topology remembers is bounded"
+_TREE = "the tree of a root tells when each edge was sent, and when it ended and by what"
+_FILTERS = "lists are filtered by text, failures by reason and time too, and a page ends after about a second"
+_SAMPLES = "pending roots are counted by age, and traced ones tell how long components take"
+_LINKS = "message ids have a link to a system of the operator's"
+_PERCENTILE = "the history has a 95th percentile"
 CHANGED: Pieces = {
     "info": "HEAD is answered wherever GET is; a body that is not required may be left out; origins of web pages",
     "responses/403.forbidden_origin": "web pages of other origins are refused where no keys are configured",
@@ -58,10 +63,22 @@ CHANGED: Pieces = {
             "schemas/FailAnswer",
             "schemas/EarlyRoot",
             "schemas/PendingRoot",
-            "schemas/RootTree",
         ),
         _FAILURES,
     ),
+    "schemas/RootTree": f"{_FAILURES}; {_TREE}",
+    "schemas/TreeEdge": _TREE,
+    "GET /v1/topologies/{topology}/roots/{root_id}/tree": _TREE,
+    "GET /v1/topologies/{topology}/failures": _FILTERS,
+    "GET /v1/topologies/{topology}/roots": _FILTERS,
+    "GET /v1/topologies/{topology}/spouts/{spout_task}/dead-letters": _FILTERS,
+    "GET /v1/topologies/{topology}/ages": _SAMPLES,
+    "GET /v1/topologies/{topology}/components": _SAMPLES,
+    "schemas/AgeGroup": _SAMPLES,
+    "schemas/ComponentTimes": _SAMPLES,
+    "GET /v1/links": _LINKS,
+    "GET /v1/topologies/{topology}/history": _PERCENTILE,
+    "schemas/Point": _PERCENTILE,
     "schemas/Store": f"{_EARLY_BYTES}; {_REMEMBERED}",
     "responses/503.overloaded.store_full.store_unavailable": _REMEMBERED,
     "responses/429.overloaded": _RATE,
