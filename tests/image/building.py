@@ -38,7 +38,7 @@ def build(engine: Engine, tag: str, *options: str, ignoring: str = ".dockerignor
     engine.buildah(
         *("build", "--pull-never", "--isolation=chroot", "--no-cache", "--format=docker", f"--timestamp={EPOCH}"),
         *(f"--build-arg={name}={STAND_IN}" for name in ("PYTHON_IMAGE", "BUILD_IMAGE")),
-        *(f"--volume={_trusted()}:{_TRUST}:ro"),
+        f"--volume={_trusted()}:{_TRUST}:ro",
         *(f"--volume={settings}:/etc/pip.conf:ro", f"--ignorefile={ROOT / ignoring}", f"--tag={tag}"),
         *(*options, str(ROOT)),
     )
