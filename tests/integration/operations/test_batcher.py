@@ -275,3 +275,24 @@ async def test_a_server_that_does_not_answer_delays_only_its_own_shards(parts: C
     assert not results[1].done()
     away.set()
     await results[1]
+
+
+@pytest.mark.parametrize("where", ["the call", "its reply"])
+async def test_a_fault_of_our_own_is_answered_and_holds_nothing_up(
+    call: Caller, parts: Components, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Otherwise whoever asked would wait for ever, and all that comes later for a place that is never free."""
+    await call.states(init(R, E, F))
+
+    def fail(*_: object) -> Any:
+        raise RuntimeError("a fault")
+
+    with monkeypatch.context() as patch:
+        if where == "the call":
+            patch.setattr(batcher._PendingCall, "call", fail)
+        else:
+            patch.setattr(parts.redis, "_result", fail)
+        answers = await asyncio.gather(*(call.post(ack(R, E), key=f"{number}") for number in range(4)))
+    assert [answer.status_code for answer in answers] == [500] * 4
+    assert [server.under_way for server in parts.applier.batcher._servers.values()] == [0]
+    assert await call.state(ack(S, E)) == "early"

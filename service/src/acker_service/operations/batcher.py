@@ -165,9 +165,14 @@ class ApplyBatcher:
         pending, server.calls, server.timer = server.calls, {}, None
         for round_trip in _round_trips(chain.from_iterable(pending.values())):
             server.under_way += 1
+            try:
+                made = [call.call(call.function) for call in round_trip]
+            except Exception as error:  # noqa: BLE001 - everyone who waits gets the error
+                self._settle(server, round_trip, [error] * len(round_trip))
+                continue
             _begin_or_refuse_new_roots(
                 self._redis,
-                [call.call(call.function) for call in round_trip],
+                made,
                 partial(_without_new_roots, round_trip),
                 partial(self._settle, server, round_trip),
             )

@@ -115,8 +115,12 @@ class RedisClient:
         self._outages.note(node.name, calls, received)
         if any(map(errors.was_not_started, received)):
             self._follow(self._complete(calls, received, 0), calls, answered)
-        else:
-            answered(list(map(self._result, calls, received)))
+            return
+        try:
+            results = list(map(self._result, calls, received))
+        except Exception as error:  # noqa: BLE001 - everyone who waits gets the error
+            results = [error] * len(calls)
+        answered(results)
 
     def _follow(
         self,

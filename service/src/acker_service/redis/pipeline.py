@@ -23,7 +23,7 @@ from acker_service.background import called_back, cancel_and_wait
 from acker_service.redis.calls import Command
 
 Answered = Callable[[list[Any] | Exception], None]
-"""Called with the replies of a round trip in the order of its commands, or with the error that ended the connection."""
+"""Called with the replies of a round trip in the order of its commands, or with the error that kept them away."""
 
 
 class Pipeline:
@@ -138,12 +138,16 @@ class _Session(asyncio.Protocol):
         if self.is_closed or self._transport.is_closing():
             answered(RedisConnectionError("the connection was closed"))
             return
+        pack = hiredis.pack_command
+        try:
+            packed: Any = pack(commands[0]) if len(commands) == 1 else b"".join(map(pack, commands))  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001 - what is not written must not wait for a reply: it would take another's
+            answered(error)
+            return
         deadline = self._loop.time() + self._timeout
         self._unanswered.append(_RoundTrip(len(commands), deadline, answered))
         if self._timer is None and self._timeout < math.inf:
             self._timer = self._loop.call_at(deadline, self._check_deadlines)
-        pack = hiredis.pack_command
-        packed: Any = pack(commands[0]) if len(commands) == 1 else b"".join(map(pack, commands))  # type: ignore[arg-type]
         try:
             self._transport.write(packed)
         except RuntimeError:  # uvloop's, where the server has reset the connection

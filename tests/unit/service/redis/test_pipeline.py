@@ -281,6 +281,15 @@ async def test_a_server_that_does_not_finish_the_handshake_is_given_up(skip: Ski
     listening.close()
 
 
+async def test_what_cannot_be_written_takes_no_reply_of_others(pipeline: Pipeline, server: Server) -> None:
+    assert await sent(pipeline, "before") == [b"before"]
+    unwritable: Any = ("ECHO", object())
+    trips = [asyncio.create_task(pipeline.send(each)) for each in ([("ECHO", "a")], [unwritable], [("ECHO", "b")])]
+    assert isinstance(await failure(trips[1]), Exception)
+    assert await asyncio.gather(trips[0], trips[2]) == [[b"a"], [b"b"]]
+    assert server.opened == 1
+
+
 async def test_a_cancelled_caller_leaves_the_replies_of_others_in_order(pipeline: Pipeline, server: Server) -> None:
     server.may_answer.clear()
     cancelled, other = sent(pipeline, "cancelled", "both"), sent(pipeline, "other")
