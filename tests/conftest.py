@@ -15,7 +15,7 @@ from tests.support.application import SharedApplication
 from tests.support.caller import Caller
 from tests.support.programs import left_out
 from tests.support.redis_side import flush
-from tests.support.stores import KINDS, running
+from tests.support.stores import KINDS, Running, running
 
 WINDOW_MS = 600_000
 
@@ -46,10 +46,23 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def valkey_url(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+def shared_store(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Running]:
     """A real store for the whole run: a Valkey, or what --store names."""
     with running(request.config.getoption("store"), tmp_path_factory.mktemp("store")) as store:
-        yield store.url
+        yield store
+
+
+@pytest.fixture(scope="module")
+def valkey_url(shared_store: Running) -> str:
+    """The address of the store, which holds nothing of what another module left in it."""
+    asyncio.run(_empty(shared_store.url))
+    return shared_store.url
+
+
+async def _empty(url: str) -> None:
+    parts = Components(url, window_ms=WINDOW_MS)
+    await flush(parts)
+    await parts.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
