@@ -8,8 +8,7 @@ import logging
 import re
 from base64 import b64encode
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 
@@ -46,13 +45,14 @@ _HEADERS = {
 
 _log = logging.getLogger(httpx.__name__)
 
-Reading = Generator[None, bytes, tuple[Response, bool]]
-"""Takes the bytes of a response as they come, empty at the end of the connection. Returns the response, and whether the
-connection may be used again. Raises `httpx.RemoteProtocolError` and `httpx.DecodingError`."""
+Read = tuple[Response, bool]
+"""A response, and whether the connection may be used again."""
+
+Reading = Generator[None, bytes, Read]
+"""Takes the further bytes of a response as they come, empty at the end of the connection."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PlainHead:
+class _PlainHead(NamedTuple):
     """The head of a response with a body of known length, with nothing more to observe; ``end`` is where that ends."""
 
     status: int
@@ -99,12 +99,26 @@ class HttpCodec:
         head = f"{request.method} {self._prefix}{request.path} HTTP/1.1\r\n{self._head}{headers}\r\n"
         return head.encode("latin-1") + request.body
 
-    def read(self, request: "Request") -> Reading:
-        """Read the response to a request."""
-        data = yield
+    def read(self, request: "Request", data: bytes) -> Read | Reading:
+        """Read the response to a request, of which ``data`` came first; or give what `read_on` goes on with.
+
+        Raises `httpx.RemoteProtocolError` and `httpx.DecodingError`, as `read_on` does.
+        """
         head = _plain_head(data)
         if head is None:
-            return (yield from self._read_any(request, data))
+            return read_on(self._read_any(request, data))
+        if head.end > len(data):
+            return read_on(self._read_rest(request, head, data))
+        return self._plain(request, head, data)
+
+    def _plain(self, request: "Request", head: _PlainHead, data: bytes) -> Read:
+        if _log.isEnabledFor(logging.INFO):
+            self._log(request, head.status, head.reason)
+        body = data[head.body_at : head.end]
+        return Response(status=head.status, body=body, retry_after=head.retry_after), len(data) == head.end
+
+    def _read_rest(self, request: "Request", head: _PlainHead, data: bytes) -> Reading:
+        """Read the rest of a body of known length."""
         parts, missing = [data], head.end - len(data)
         while missing > 0:
             more = yield
@@ -112,10 +126,7 @@ class HttpCodec:
                 raise httpx.RemoteProtocolError("the connection ended within a response")
             parts.append(more)
             missing -= len(more)
-        if _log.isEnabledFor(logging.INFO):
-            self._log(request, head.status, head.reason)
-        body = b"".join(parts)[head.body_at : head.end]
-        return Response(status=head.status, body=body, retry_after=head.retry_after), missing == 0
+        return self._plain(request, head, b"".join(parts))
 
     def _read_any(self, request: "Request", data: bytes) -> Reading:
         """Read any response by h11. Its cookies are sent back with further requests, as to a load balancer."""
@@ -142,6 +153,16 @@ class HttpCodec:
         sent = httpx.Request(request.method, self._url(request))
         self._cookies.set_cookie_header(sent)
         return "".join([f"Cookie: {value}\r\n" for value in sent.headers.get_list("Cookie")])
+
+
+def read_on(reading: Reading, data: bytes | None = None) -> Read | Reading:
+    """Go on reading with what came next, None to begin: give the response, or again what goes on."""
+    try:
+        reading.send(data)  # type: ignore[arg-type]  # a generator is begun with None
+    except StopIteration as end:
+        read: Read = end.value
+        return read
+    return reading
 
 
 def _login(url: httpx.URL) -> dict[str, str]:

@@ -37,10 +37,14 @@ class Tuple(BaseTuple):
 
     __slots__ = ()
 
-    def ack(self) -> list[OperationState]:
-        """Ack the tuple. See `Acker.ack`."""
-        remaining = self._context.ack(self)
-        return [] if remaining is None else self._run(remaining)
+    def ack(self, *, flush: bool = False) -> list[OperationState]:
+        """Ack the tuple, and flush. See `Acker.ack`."""
+        context = self._context
+        remaining = context.ack(self, flush)
+        states = [] if remaining is None else self._run(remaining)
+        if flush:
+            context.driver.flush(context.submitter.flusher)
+        return states
 
     def fail(self, reason: str | None = None) -> list[OperationState]:
         """Fail every root of the tuple. See `Acker.fail`."""
@@ -64,7 +68,7 @@ class Tuple(BaseTuple):
         return self._run(self._context.submitter.skip_if_ended(self))
 
     def _run(self, flow: "Flow[T]") -> "T":
-        run: Run = self._context.run
+        run: Run = self._context.driver.run
         return run(flow)
 
     def __enter__(self) -> Self:
@@ -95,10 +99,14 @@ class AsyncTuple(BaseTuple):
 
     __slots__ = ()
 
-    async def ack(self) -> list[OperationState]:
-        """Ack the tuple. See `AsyncAcker.ack`."""
-        remaining = self._context.ack(self)
-        return [] if remaining is None else await self._run(remaining)
+    async def ack(self, *, flush: bool = False) -> list[OperationState]:
+        """Ack the tuple, and flush. See `AsyncAcker.ack`."""
+        context = self._context
+        remaining = context.ack(self, flush)
+        states = [] if remaining is None else await self._run(remaining)
+        if flush:
+            await context.driver.flush(context.submitter.flusher)
+        return states
 
     async def fail(self, reason: str | None = None) -> list[OperationState]:
         """Fail every root of the tuple. See `AsyncAcker.fail`."""
@@ -117,7 +125,7 @@ class AsyncTuple(BaseTuple):
         return await self._run(self._context.submitter.skip_if_ended(self))
 
     def _run(self, flow: "Flow[T]") -> "Coroutine[Any, Any, T]":
-        run: RunAsync = self._context.run
+        run: RunAsync = self._context.driver.run
         return run(flow)
 
     async def __aenter__(self) -> Self:

@@ -148,7 +148,7 @@ def test_nothing_is_left_to_do_for_an_ack_but_to_buffer_it(lingering, effects):
     run = effects(acker)
     work(acker)
     assert run == []
-    assert acker._context.ack(receive(acker, 1, 9)) is None
+    assert acker._context.ack(receive(acker, 1, 9), False) is None
     assert len(acker._submitter.flusher.buffer) > 0
 
 
@@ -225,8 +225,8 @@ def test_what_is_being_sent_counts_in_a_full_buffer(lingering, service, monkeypa
             refused.append(raised.value)
         return handled(request)
 
-    handled = acker._driver._attempt
-    monkeypatch.setattr(acker._driver, "_attempt", handle)
+    handled = acker._driver.attempt
+    monkeypatch.setattr(acker._driver, "attempt", handle)
     acker._driver.run(acker._submitter.flusher.send_due())
     assert len(refused) == 2
     assert len(buffer) == 1

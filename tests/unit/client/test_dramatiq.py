@@ -312,7 +312,7 @@ def test_the_ack_is_delivered_before_the_queue_forgets_the_message(tasks, memory
         message = MessageProxy(tasks.leaf.message_with_options(args=(1,), acker_anchors=anchors))
         middleware.before_process_message(tasks.broker, message)
         middleware.after_process_message(tasks.broker, message)
-        assert memory.completions("flushed") == []
+        assert memory.completions("flushed") == (["42"] if flushes else [])
         middleware.before_ack(tasks.broker, message)
         assert memory.completions("flushed") == (["42"] if flushes else [])
 

@@ -29,7 +29,7 @@ def context(topology: str) -> TupleContext:
         submitter=unused,
         session=unused,
         buffer=unused,
-        run=unused,
+        driver=unused,
         tuple_class=BaseTuple,
     )
 

@@ -85,9 +85,9 @@ class AckBuffer(OpenBuffer):
             return any(frozen.gathered.holds_any(roots) for frozen in self._frozen)
 
     def begin_flushing(self) -> bool:
-        """Note that a flusher runs from now on; False if one runs already, or nothing is buffered."""
+        """Note that a flusher runs from now on; False if one runs already, or nothing is in flight."""
         with self:
-            begins = bool(self.folded) and not self.is_flushing
+            begins = bool(self.folded or self._frozen) and not self.is_flushing
             self.is_flushing = self.is_flushing or begins
             return begins
 
@@ -118,6 +118,11 @@ class AckBuffer(OpenBuffer):
     def head(self, now: float) -> FrozenRequest | None:
         """Return the request that is to be sent now."""
         return next((frozen for frozen in tuple(self._frozen) if frozen.due <= now), None)
+
+    def only_unsent(self) -> FrozenRequest | None:
+        """Return the request that is in flight, where there is one alone and it was not sent yet."""
+        [*frozen] = self._frozen
+        return frozen[0] if len(frozen) == 1 and frozen[0].since is None else None
 
     def next_due(self, waiter: Waiter | None = None) -> float | None:
         """Return the time when the next request is to be sent, of those that a waiter waits for or of all; or None."""

@@ -1,5 +1,7 @@
 """Sends buffered acks: folded for a moment, then sent together, by the flow whose turn it is."""
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from acker_protocol.errors import known
@@ -7,7 +9,7 @@ from acker_protocol.errors import known
 from acker_client._core import requests, responses
 from acker_client._core.buffer import AckBuffer
 from acker_client._core.delivery import rewrite_refused
-from acker_client._core.effects import Flow, Sleep, Spawn, WaitFlush, WaitTurn, WakeFlush
+from acker_client._core.effects import Flow, Remaining, Sleep, Spawn, WaitFlush, WaitTurn, WakeFlush
 from acker_client._core.waiters import TurnOnly
 from acker_client.errors import BufferFull
 
@@ -17,15 +19,35 @@ if TYPE_CHECKING:
     from acker_protocol.operations import Operation
 
     from acker_client._core.buffer import FrozenRequest
-    from acker_client._core.requests import OperationResult
+    from acker_client._core.effects import EffectResult
+    from acker_client._core.requests import OperationResult, Request
     from acker_client._core.retry import RetrySession
     from acker_client._core.waiters import Waiter
+
+    Attempt = Callable[[Request], EffectResult | Exception]
+    """Sends a request once, and gives what the driver would send into a flow."""
 
 REFUSED_PAUSE_S = 0.05
 """Seconds between two looks at refused requests; an ack that is buffered meanwhile may linger this much longer."""
 
 SHORTEST_LINGER = 1 / 32
 """The part of the configured linger that is left where no request comes soon after another."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Begun:
+    """A flush that was begun without a flow: its turn, the request that it has sent once, and what came of that."""
+
+    turn: "Waiter"
+    sent: "FrozenRequest | None" = None
+    answer: "EffectResult | Exception" = None
+
+    def take_answer(self, frozen: "FrozenRequest") -> "EffectResult | Exception":
+        """Return what came of this request, once; None if it was not sent."""
+        if frozen is not self.sent:
+            return None
+        self.sent = None
+        return self.answer
 
 
 class Flusher:
@@ -39,6 +61,7 @@ class Flusher:
         self._sent_at = self._clock.monotonic()
         self.buffer = AckBuffer(batch_size=config.batch_size, buffer_size=config.buffer_size)
         self.buffer.is_lingering = config.linger > 0
+        self._write = partial(requests.write_operations, session.topology)
 
     def stop(self) -> None:
         """Let no ack linger any more: the program ends, or the client is closed."""
@@ -71,17 +94,43 @@ class Flusher:
         if self.buffer.holds_any(operations):
             yield from self.send_due(unless=lambda: not self.buffer.holds_any(operations))
 
-    def flush(self, *, raising: bool = False) -> Flow[None]:
+    def flush_at_once(self, attempt: "Attempt", turn: TurnOnly) -> Remaining[None]:
+        """Flush, and raise what was lost: in this call where one request does it.
+
+        That is so where nobody else sends, and the acker takes every operation. Otherwise gives the flow of what is
+        left to do. The caller ends the turn afterwards, whatever happens.
+        """
+        buffer = self.buffer
+        if buffer.is_idle:
+            return None
+        if not buffer.turns.take(turn):
+            return self.flush(raising=True, begun=_Begun(turn=turn))
+        buffer.freeze(self._write)
+        frozen = buffer.only_unsent()
+        if frozen is None:
+            return self.flush(raising=True, begun=_Begun(turn=turn))
+        frozen.since = self._clock.monotonic()
+        answer = attempt(frozen.request)
+        if not self._session.is_taken(frozen.request, answer):
+            return self.flush(raising=True, begun=_Begun(turn=turn, sent=frozen, answer=answer))
+        buffer.complete(frozen)
+        self._sent_at = self._clock.monotonic()
+        buffer.raise_failures()
+        return None if self._session.is_info_recent else self._session.refresh_topology()
+
+    def flush(self, *, raising: bool = False, begun: "_Begun | None" = None) -> Flow[None]:
         """Send all that is buffered now, and what is refused again until it is accepted.
 
         Callers that flush at the same time share requests: the one that has the turn sends for all, and while its
         request is in flight the next one gathers. ``raising`` says whether what was lost is raised here, as
-        `OperationsLost`, or by the next call.
+        `OperationsLost`, or by the next call. ``begun`` is what `flush_at_once` has done of it.
         """
         waiter = self.buffer.wait_for_all()
+        if begun is not None:
+            self.buffer.turns.hand_over(begun.turn, waiter)
         try:
             while not waiter.is_settled:
-                yield from self._send_or_wait(waiter)
+                yield from self._send_or_wait(waiter, begun)
             if raising:
                 self.buffer.raise_failures(waiter)
         finally:
@@ -101,27 +150,28 @@ class Flusher:
         finally:
             self.buffer.turns.leave(waiter)
 
-    def _send_or_wait(self, waiter: "Waiter") -> Flow[None]:
+    def _send_or_wait(self, waiter: "Waiter", begun: "_Begun | None") -> Flow[None]:
         """Send if it is this waiter's turn; else wait until it is, or until others have sent what it waits for."""
         if not self.buffer.turns.take(waiter):
             yield WaitTurn(waiter=waiter)
             return
         try:
-            yield from self._send(waiter)
+            yield from self._send(waiter, begun)
         finally:
             self.buffer.turns.leave(waiter)
         if not waiter.is_settled:
             yield from self._wait_until_due(waiter)
 
-    def _send(self, waiter: "Waiter") -> Flow[None]:
+    def _send(self, waiter: "Waiter", begun: "_Begun | None" = None) -> Flow[None]:
         """Send all that is buffered now, and what is due, while it is this waiter's turn."""
-        self.buffer.freeze(lambda operations: requests.write_operations(self._session.topology, operations))
+        self.buffer.freeze(self._write)
         if self.buffer.head(self._clock.monotonic()) is None:
             return
         while waiter.has_turn and (frozen := self.buffer.head(self._clock.monotonic())):
             since, frozen.since = frozen.since, frozen.since or self._clock.monotonic()
+            first = None if begun is None else begun.take_answer(frozen)
             try:
-                response = yield from self._session.send(frozen.request, since=since)
+                response = yield from self._session.send(frozen.request, since=since, answer=first)
                 refused = responses.read_refused(frozen.request, response)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next call raises it
                 self.buffer.give_up(frozen, error)

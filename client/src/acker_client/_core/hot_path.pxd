@@ -100,14 +100,14 @@ cdef class TupleContext:
     cdef object info
     cdef public object make_tuple
     cdef readonly str prefix
-    cdef readonly object run
+    cdef readonly object driver
     cdef readonly TopologySession session
     cdef readonly object submitter
     cdef readonly str topology
     cdef readonly type tuple_class
 
     @cython.locals(own=ReceivedTuple)
-    cpdef ack(self, object tup)
+    cpdef ack(self, object tup, bint flush)
 
     @cython.locals(tuple_class=type, made=ReceivedTuple, root=Id, edge=Id, more=tuple)
     cpdef receive(self, object headers, object component, object on_error, bint repeatable)
@@ -137,7 +137,7 @@ cdef class ReceivedTuple:
     cpdef list _make_edges(self, str name)
 
     @cython.locals(buffer=OpenBuffer, folded=FoldedOperations, root=Id, edges=list, own=EdgeSet, before=Py_ssize_t, added=Py_ssize_t, lock=object, in_last_batch=Py_ssize_t)
-    cpdef submit_ack(self, TupleContext context, bint dropped)
+    cpdef submit_ack(self, TupleContext context, bint dropped, bint flush)
 
 @cython.locals(fold=FoldedAck, last=str, number=cython.uint, numbers=dict, packed=bytearray)
 cpdef bytes pack(list records)

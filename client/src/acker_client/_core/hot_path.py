@@ -594,7 +594,7 @@ class OpenBuffer:
 
 
 class TupleContext:
-    """What all tuples of one client share; ``prefix`` is that of their header, ``run`` runs a flow.
+    """What all tuples of one client share; ``prefix`` is that of their header, ``driver`` runs flows.
 
     ``info`` is what is known of the topology, and ``folds`` whether acks fold by it, as of the last ack.
     ``tuple_class`` is that of its tuples; ``make_tuple(headers, **fields)``, if given, makes them of a subclass.
@@ -603,11 +603,11 @@ class TupleContext:
     __slots__ = (
         "_components",
         "buffer",
+        "driver",
         "folds",
         "info",
         "make_tuple",
         "prefix",
-        "run",
         "session",
         "submitter",
         "topology",
@@ -622,7 +622,7 @@ class TupleContext:
         submitter: "Submitter",
         session: TopologySession,
         buffer: OpenBuffer,
-        run: Any,
+        driver: Any,
         tuple_class: "type[ReceivedTuple]",
     ) -> None:
         self.topology = topology
@@ -630,7 +630,7 @@ class TupleContext:
         self.submitter = submitter
         self.session = session
         self.buffer = buffer
-        self.run = run
+        self.driver = driver
         self.tuple_class = tuple_class
         self.make_tuple: Callable[..., Any] | None = None
         self.info: Info | None = None
@@ -660,14 +660,17 @@ class TupleContext:
         made.begin(self, root, edge, more, component, on_error, repeatable)
         return made
 
-    def ack(self, tup: "ReceivedTuple") -> "Remaining":
-        """Ack a tuple. Raises `OperationsLost` for earlier acks, and then does nothing; and `UsageError`."""
+    def ack(self, tup: "ReceivedTuple", flush: bool) -> "Remaining":  # noqa: FBT001
+        """Ack a tuple, which the caller flushes next if ``flush``.
+
+        Raises `OperationsLost` for earlier acks, and then does nothing; and `UsageError`.
+        """
         if not isinstance(tup, ReceivedTuple):
             raise validate.no_tuple(tup)
         if self.buffer.failures:
             self.buffer.raise_failures()
         own = tup
-        return own.submit_ack(self, False)  # noqa: FBT003
+        return own.submit_ack(self, False, flush)  # noqa: FBT003
 
     def follow(self, info: "Info | None") -> None:
         """Note what is known of the topology, and whether acks of its roots fold that are not traced by hand."""
@@ -796,10 +799,12 @@ class ReceivedTuple:
 
     def complete(self, *, dropped: bool = False) -> "Remaining":
         """Ack it at the end of its block, unless the block has ended it."""
-        return None if self._end else self.submit_ack(self._context, dropped)
+        return None if self._end else self.submit_ack(self._context, dropped, False)  # noqa: FBT003
 
-    def submit_ack(self, context: TupleContext, dropped: bool) -> "Remaining":  # noqa: FBT001
+    def submit_ack(self, context: TupleContext, dropped: bool, flush: bool) -> "Remaining":  # noqa: FBT001
         """Do all of an ack that needs no effect, and return the flow of what is left, nearly always None.
+
+        With ``flush`` it needs no flusher: the caller flushes next.
 
         The tuple is closed only when nothing can go wrong any more before its acks are in flight. Acks that linger fold
         unless the topology dedupes, which goes by the edge.
@@ -834,7 +839,7 @@ class ReceivedTuple:
             must_flush = not buffer.is_flushing or in_last_batch + added >= buffer.batch_size
         finally:
             locks.release(lock)
-        return context.submitter.attend() if must_flush and root else None
+        return context.submitter.attend() if must_flush and root and not flush else None
 
     def _add_to(self, operations: FoldedOperations, info: "Info", *, dropped: bool) -> None:
         """Add its acks where they may be several, of a traced root, or not to be folded."""

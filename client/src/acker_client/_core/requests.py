@@ -1,11 +1,11 @@
 """The requests of the client: path, bytes and idempotency key, frozen before the first attempt."""
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlencode
-from uuid import uuid4
 
 from acker_protocol import routes
 from acker_protocol.ids import format_id
@@ -205,7 +205,7 @@ def _batches(topology: str, operations: Sequence[Operation]) -> list[Request]:
 def _post(
     path: str, body: bytes, operations: Sequence[Operation] = (), *, content_type: str = "application/json"
 ) -> Request:
-    key = uuid4().hex
+    key = os.urandom(16).hex()
     return Request(method="POST", path=path, body=body, content_type=content_type, key=key, operations=operations)
 
 

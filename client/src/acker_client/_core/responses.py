@@ -18,6 +18,8 @@ CERTIFICATE_ADVICE = (
     "the certificate is for"
 )
 
+OK = 200
+
 _STATES = {state.value: state for state in OperationState}
 _ADMITTED = frozenset(state.value for state in OperationState if state not in NOT_ADMITTED)
 
@@ -94,15 +96,16 @@ def read_refused(request: Request, response: Response) -> list[OperationResult]:
 
     The states are compared as a set first, since nearly always all are admitted.
     """
-    states = _read_states(request, response)
-    if isinstance(states, list) and len(states) == len(request.operations) and _are_admitted(states):
+    if is_admitted(request, response):
         return []
     return [result for result in read_results(request, response) if result.state in NOT_ADMITTED]
 
 
-def _are_admitted(states: list[Any]) -> bool:
+def is_admitted(request: Request, response: Response) -> bool:
+    """Whether each operation has a state by which it was admitted. Raises `InvalidResponse`."""
+    states = _read_states(request, response)
     try:
-        return _ADMITTED.issuperset(states)
+        return isinstance(states, list) and len(states) == len(request.operations) and _ADMITTED.issuperset(states)
     except TypeError:
         return False
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from acker_client._core import requests
 from acker_client._core.effects import Flow, Sleep
 from acker_client._core.hot_path import TopologySession
-from acker_client._core.responses import CERTIFICATE_ADVICE, Failure, Response, classify
+from acker_client._core.responses import CERTIFICATE_ADVICE, OK, Failure, Response, classify, is_admitted
 from acker_client._core.topology import TopologyInfo, read_topology_info
-from acker_client.errors import AckerError, RetriesExhausted
+from acker_client.errors import AckerError, InvalidResponse, RetriesExhausted
 
 if TYPE_CHECKING:
+    from acker_client._core.effects import EffectResult
     from acker_client._core.requests import Request
     from acker_client.config import ClientConfig
 
@@ -41,15 +42,30 @@ class RetrySession(TopologySession):
         self._failing = False
         self._nobody_listens: RetriesExhausted | None = None
 
-    def send(self, request: "Request", *, since: float | None = None) -> Flow[Response]:
+    def send(
+        self, request: "Request", *, since: float | None = None, answer: "EffectResult | Exception" = None
+    ) -> Flow[Response]:
         """Send a request until it is answered; ``since`` is when it was first sent, if that was before.
 
+        ``answer`` is what came of the first attempt, if that was made already.
         Raises the `ServiceError` or `InvalidResponse` that ends it, or `RetriesExhausted` when its time is over.
         """
         now = self.config.clock.monotonic()
         if since is not None and now - since > self.retry_limit_s():
             raise _exhausted(request)
-        return self._attempts(request, since=now if since is None else since)
+        return self._attempts(request, since=now if since is None else since, answer=answer)
+
+    def is_taken(self, request: "Request", answer: "EffectResult | Exception") -> bool:
+        """Whether the answer to a first attempt says that every operation was taken, so that nothing is left to do."""
+        if not isinstance(answer, Response) or answer.status != OK:
+            return False
+        try:
+            if not is_admitted(request, answer):
+                return False
+        except InvalidResponse:
+            return False
+        self._ever_reached, self._failing = True, False
+        return True
 
     @property
     def is_info_recent(self) -> bool:
@@ -79,9 +95,14 @@ class RetrySession(TopologySession):
         wanted = self.config.retry_timeout
         return wanted if self.cached_info is None else min(wanted, self.cached_info.retry_limit_s)
 
-    def _attempts(self, request: "Request", *, since: float) -> Flow[Response]:
+    def _attempts(
+        self, request: "Request", *, since: float, answer: "EffectResult | Exception" = None
+    ) -> Flow[Response]:
         for delay in self.config.backoff_delays():
-            response = yield request
+            if isinstance(answer, Exception):
+                raise answer
+            response = (yield request) if answer is None else answer
+            answer = None
             assert response is not None, "a request is answered with a response"
             self._ever_reached = self._ever_reached or isinstance(response, Response) or not response.refused_by
             failure = classify(request, response)

@@ -167,7 +167,7 @@ class Submitter:
         """Ack a tuple once the topology was read and the buffer has space."""
         yield from self.session.topology_info()
         yield from self.flusher.wait_for_space()
-        return (yield from finish(tup.submit_ack(context, dropped))) or []
+        return (yield from finish(tup.submit_ack(context, dropped, False))) or []  # noqa: FBT003
 
     def _ack_now(self, tup: "ReceivedTuple", *, dropped: bool) -> "Flow[list[OperationState]]":
         """Ack a tuple whose acks do not linger, by a request of their own."""

@@ -78,6 +78,15 @@ class SendTurns:
                 self._queue.append(waiter)
             return waiter.has_turn
 
+    def hand_over(self, waiter: Waiter, to: Waiter) -> None:
+        """Give the turn of a waiter, or its place in the queue, to another."""
+        with self._lock:
+            if waiter.has_turn:
+                waiter.has_turn = False
+                self._give(to)
+            elif waiter in self._queue:
+                self._queue[self._queue.index(waiter)] = to
+
     def leave(self, waiter: Waiter) -> None:
         """End the turn of a waiter, or its wait for one; the next waiter that is not settled has the turn then."""
         with self._lock:

@@ -161,7 +161,10 @@ class AsyncConnections:
         reusable = False
         try:
             await connection.write(data, timeout_s)
-            response, reusable = await _read(connection, self._http.read(request), timeout_s)
+            found = self._http.read(request, await connection.read(timeout_s))
+            while not isinstance(found, tuple):
+                found = _http.read_on(found, await connection.read(timeout_s))
+            response, reusable = found
             return response
         finally:
             self._used.discard(connection)
@@ -206,17 +209,6 @@ class AsyncConnections:
         except OSError as error:
             raise httpx.ConnectError(str(error)) from error
         return connection
-
-
-async def _read(connection: _Connection, reading: _http.Reading, timeout_s: float) -> tuple[Response, bool]:
-    next(reading)
-    while True:
-        data = await connection.read(timeout_s)
-        try:
-            reading.send(data)
-        except StopIteration as end:
-            response: tuple[Response, bool] = end.value
-            return response
 
 
 async def _connect_any(host: str, port: int) -> socket.socket:

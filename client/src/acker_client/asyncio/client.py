@@ -79,7 +79,7 @@ class AsyncAcker(BaseClient):
         endpoint = _transport.Endpoint(url=url, api_key=api_key, transport=transport)
         self._driver = AsyncDriver(endpoint, config)
         super().__init__(
-            topology, endpoint=endpoint, config=config, on_drop=on_drop, run=self._driver.run, tuple_class=AsyncTuple
+            topology, endpoint=endpoint, config=config, on_drop=on_drop, driver=self._driver, tuple_class=AsyncTuple
         )
         self._driver.resume_with(self._submitter.resume)
 
@@ -91,7 +91,7 @@ class AsyncAcker(BaseClient):
 
     async def flush(self) -> None:
         """Send what is buffered, and return when all of it is answered. Raises `OperationsLost`."""
-        await self._driver.run(self._submitter.flush())
+        await self._driver.flush(self._submitter.flusher)
 
     async def close(self) -> None:
         """Flush, and close the connections. Raises `OperationsLost`."""
@@ -153,13 +153,18 @@ class AsyncAcker(BaseClient):
         received: AsyncTuple = self._context.receive(headers, component, on_error, repeatable)
         return received
 
-    async def ack(self, tup: AsyncTuple) -> "list[OperationState]":
+    async def ack(self, tup: AsyncTuple, *, flush: bool = False) -> "list[OperationState]":
         """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.
 
-        Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks.
+        ``flush=True`` sends what is buffered now, as `flush` does. Waits where the buffer is full, or raises
+        `BufferFull`. Raises `OperationsLost` for earlier acks, and then does nothing; with ``flush`` also for what it
+        has flushed, and then the tuple is closed.
         """
-        remaining = self._context.ack(tup)
-        return [] if remaining is None else await self._driver.run(remaining)
+        remaining = self._context.ack(tup, flush)
+        states = [] if remaining is None else await self._driver.run(remaining)
+        if flush:
+            await self._driver.flush(self._submitter.flusher)
+        return states
 
     async def fail(self, tup: AsyncTuple, *, reason: str | None = None) -> "list[OperationState]":
         """Fail every root of a tuple, now: one state per root, an empty list where a batch collects them."""

@@ -12,6 +12,7 @@ from acker_client.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from acker_client._core.flusher import Flusher
     from acker_client._core.waiters import Waiter
     from acker_client._transport import Endpoint, Route
     from acker_client.asyncio._connections import AsyncConnections
@@ -79,6 +80,14 @@ class AsyncDriver:
                     wanted = effects.advance(flow, await self._attempt(wanted))
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]  # StopIteration is not generic
+
+    async def flush(self, flusher: "Flusher") -> None:
+        """Flush, and raise `OperationsLost`. What an interrupt leaves in flight is sent in the background."""
+        try:
+            await self.run(flusher.flush(raising=True))
+        except BaseException:
+            await self.run(flusher.attend())
+            raise
 
     async def close(self) -> None:
         """Close the connections; a flusher that still waits has nothing left to send, and ends."""

@@ -194,7 +194,8 @@ class TaskRuns:
     def end(self, *, failed: str | None = None, drop: DropTuple | None = None, left_open: bool = False) -> bool:
         """Ack the tuple of this run, drop it (report, count and ack it), or fail it; False if there is none.
 
-        Nothing is sent where its task goes on in another message, or ``left_open``: the queue delivers it again.
+        Nothing is sent where its task goes on in another message, or ``left_open``: the queue delivers it again. An ack
+        is delivered here where acks are to be flushed before those of the queue.
         """
         run = self._current.get()
         self._current.set(None)
@@ -206,12 +207,14 @@ class TaskRuns:
                 self.flush()  # so that the ack raises nothing of earlier ones
                 _drop(run.tup, drop)
             else:
-                _once_more(run.tup.ack if failed is None else partial(run.tup.fail, failed))
+                ack = partial(run.tup.ack, flush=self.flush_before_ack)
+                _until_closed(run.tup, ack if failed is None else partial(run.tup.fail, failed))
         return True
 
     def fail(self, value: str, *, task: str, reason: str) -> None:
         """Fail the tuple of a message that no run will end."""
-        _once_more(partial(self._receive(value, task).fail, reason))
+        tup = self._receive(value, task)
+        _until_closed(tup, partial(tup.fail, reason))
 
     def flush(self) -> None:
         """Deliver the acks before the queue forgets the message: a death in between would leave its edge open.
@@ -296,10 +299,10 @@ def _drop(tup: "Tuple", drop: DropTuple) -> None:
         raise drop
 
 
-def _once_more(operation: Callable[[], Any]) -> None:
-    """Call an operation; again if it did nothing but raise what earlier acks came to."""
-    try:
-        operation()
-    except OperationsLost:
-        _log.exception("acks were lost: their roots time out")
-        operation()
+def _until_closed(tup: "Tuple", operation: Callable[[], Any]) -> None:
+    """Call the operation that ends a tuple; again if it did nothing but raise what earlier acks came to."""
+    while not tup.closed:
+        try:
+            operation()
+        except OperationsLost:
+            _log.exception("acks were lost: their roots time out")

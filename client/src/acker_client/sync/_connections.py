@@ -4,7 +4,7 @@ import select
 import socket
 import time
 from collections import deque
-from threading import BoundedSemaphore
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from acker_client import _http, _transport
@@ -69,22 +69,29 @@ class Connections:
         self._route = route
         self._http = _http.HttpCodec(route)
         self._idle: deque[_Connection] = deque()
-        self._free = BoundedSemaphore(_http.MAX_CONNECTIONS)
+        self._usual = _Limit(route.timeout_s, together=False)
+        self._permits: SimpleQueue[None] = SimpleQueue()  # one for each connection that is not in use
+        for _ in range(_http.MAX_CONNECTIONS):
+            self._permits.put(None)
         self._closed = False
 
     def send(self, request: "Request") -> Response | NoResponse:
         """Send a request once. Raises `ClientClosed`."""
         if self._closed:
             raise _transport.closed()
-        limit = _Limit(self._http.timeout_s(request), together=request.limit_s is not None)
-        if not self._free.acquire(timeout=limit.next_s()):
+        limit = self._usual
+        if request.wait_s or request.limit_s is not None:
+            limit = _Limit(self._http.timeout_s(request), together=request.limit_s is not None)
+        try:
+            self._permits.get(timeout=limit.next_s())
+        except Empty:
             return NoResponse(error=httpx.PoolTimeout("all connections are in use"))
         try:
             return self._send(request, limit)
         except httpx.RequestError as error:
             return _transport.no_response(error, self._route)
         finally:
-            self._free.release()
+            self._permits.put(None)
 
     def close(self) -> None:
         """Close the idle connections; those in use are closed after their response."""
@@ -97,7 +104,7 @@ class Connections:
         reusable = False
         try:
             _write(connection, data, limit)
-            response, reusable = _read(connection, self._http.read(request), limit)
+            response, reusable = _read(connection, self._http, request, limit)
             return response
         finally:
             if reusable:
@@ -153,25 +160,27 @@ class Connections:
 def _write(connection: _Connection, data: bytes, limit: _Limit) -> None:
     """Write all. Another failure than a timeout is left to the reading: the service may have answered early."""
     try:
-        left = memoryview(data)
-        while left:
+        connection.set_timeout(limit.next_s())
+        sent = connection.socket.send(data)
+        while sent < len(data):
             connection.set_timeout(limit.next_s())
-            left = left[connection.socket.send(left) :]
+            sent += connection.socket.send(memoryview(data)[sent:])
     except TimeoutError as error:
         raise httpx.WriteTimeout(str(error)) from error
     except OSError:
         return
 
 
-def _read(connection: _Connection, reading: _http.Reading, limit: _Limit) -> tuple[Response, bool]:
-    next(reading)
+def _read(
+    connection: _Connection, http: _http.HttpCodec, request: "Request", limit: _Limit
+) -> tuple[Response, bool]:
     try:
-        while True:
+        connection.set_timeout(limit.next_s())
+        found = http.read(request, connection.socket.recv(_http.READ_SIZE))
+        while not isinstance(found, tuple):
             connection.set_timeout(limit.next_s())
-            reading.send(connection.socket.recv(_http.READ_SIZE))
-    except StopIteration as end:
-        response: tuple[Response, bool] = end.value
-        return response
+            found = _http.read_on(found, connection.socket.recv(_http.READ_SIZE))
+        return found
     except TimeoutError as error:
         raise httpx.ReadTimeout(str(error)) from error
     except OSError as error:

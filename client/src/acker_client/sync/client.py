@@ -80,7 +80,7 @@ class Acker(BaseClient):
         endpoint = Endpoint(url=url, api_key=api_key, transport=transport)
         self._driver = Driver(endpoint, config)
         super().__init__(
-            topology, endpoint=endpoint, config=config, on_drop=on_drop, run=self._driver.run, tuple_class=Tuple
+            topology, endpoint=endpoint, config=config, on_drop=on_drop, driver=self._driver, tuple_class=Tuple
         )
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Acker(BaseClient):
 
     def flush(self) -> None:
         """Send what is buffered, and return when all of it is answered. Raises `OperationsLost`."""
-        self._driver.run(self._submitter.flush())
+        self._driver.flush(self._submitter.flusher)
 
     def close(self) -> None:
         """Flush, and close the connections. Raises `OperationsLost`."""
@@ -156,14 +156,18 @@ class Acker(BaseClient):
         received: Tuple = self._context.receive(headers, component, on_error, repeatable)
         return received
 
-    def ack(self, tup: Tuple) -> "list[OperationState]":
+    def ack(self, tup: Tuple, *, flush: bool = False) -> "list[OperationState]":
         """Ack a tuple: with ``linger=0`` one state per anchor, else an empty list, since the acks are sent later.
 
-        Waits where the buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks, and then does
-        nothing.
+        ``flush=True`` sends what is buffered now, as `flush` does: it costs less than the two calls. Waits where the
+        buffer is full, or raises `BufferFull`. Raises `OperationsLost` for earlier acks, and then does nothing; with
+        ``flush`` also for what it has flushed, and then the tuple is closed.
         """
-        remaining = self._context.ack(tup)
-        return [] if remaining is None else self._driver.run(remaining)
+        remaining = self._context.ack(tup, flush)
+        states = [] if remaining is None else self._driver.run(remaining)
+        if flush:
+            self._driver.flush(self._submitter.flusher)
+        return states
 
     def fail(self, tup: Tuple, *, reason: str | None = None) -> "list[OperationState]":
         """Fail every root of a tuple, now: one state per root, an empty list where a batch collects them."""

@@ -6,8 +6,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from acker_client._core import effects
+from acker_client._core.waiters import TurnOnly
 
 if TYPE_CHECKING:
+    from acker_client._core.flusher import Flusher
     from acker_client._transport import Endpoint, Route
     from acker_client.config import ClientConfig
     from acker_client.sync._connections import Connections
@@ -42,15 +44,29 @@ class Driver:
             try:
                 effect = next(flow)
                 while True:
-                    effect = effects.advance(flow, self._attempt(effect))
+                    effect = effects.advance(flow, self.attempt(effect))
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]  # StopIteration is not generic
+
+    def flush(self, flusher: "Flusher") -> None:
+        """Flush, and raise `OperationsLost`. What an interrupt leaves in flight is sent in the background."""
+        turn = TurnOnly()
+        try:
+            remaining = flusher.flush_at_once(self.attempt, turn)
+            if remaining is not None:
+                self.run(remaining)
+        except BaseException:
+            self.run(flusher.attend())
+            raise
+        finally:
+            flusher.buffer.turns.leave(turn)
 
     def close(self) -> None:
         """Close the connections."""
         self._connected().close()
 
-    def _attempt(self, effect: effects.Effect) -> effects.EffectResult | Exception:
+    def attempt(self, effect: effects.Effect) -> effects.EffectResult | Exception:
+        """Perform an effect, and give its result, or what it raised."""
         try:
             return self._perform(effect)
         except Exception as error:  # noqa: BLE001 - the flow decides what to do about it
@@ -58,6 +74,8 @@ class Driver:
 
     def _perform(self, effect: effects.Effect) -> effects.EffectResult:
         match effect:
+            case effects.Request():
+                return self._connected().send(effect)
             case effects.Sleep():
                 self._sleep(effect.seconds)
             case effects.WaitFlush():
@@ -70,8 +88,6 @@ class Driver:
                 threading.Thread(target=self.run, args=(effect.flow,), name="acker-flusher").start()
             case effects.RunBlocking():
                 return effect.function()
-            case _:
-                return self._connected().send(effect)
         return None
 
     def _wait_flush(self, seconds: float) -> None:

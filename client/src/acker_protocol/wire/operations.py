@@ -95,7 +95,7 @@ def encode_operation(operation: Operation) -> dict[str, Any]:
             ids, trace = _ids(operation), operation.trace or None
             return _without_none(op="init", **ids, spout_task=operation.spout_task, **_optional(operation), trace=trace)
         case Ack():
-            return _without_none(op="ack", **_ids(operation), **_optional(operation), dropped=operation.dropped or None)
+            return _write_ack(operation)
         case Fail():
             return _without_none(op="fail", **_ids(operation), **_optional(operation))
         case _:  # ResetTimeout
@@ -181,6 +181,24 @@ def _ids(operation: Operation) -> dict[str, Any]:
     if names is not None:
         ids["edges" if isinstance(operation, Init) else "children"] = [format_id(name) for name in names]
     return ids
+
+
+def _write_ack(ack: Ack) -> dict[str, Any]:
+    """Write an ack, without the steps of the others: it is what is written most."""
+    document: dict[str, Any] = {"op": "ack", "root_id": format_id(ack.root_id)}
+    if ack.children is None:
+        document["ack_val"] = format_id(ack.ack_val)
+    if ack.edge_id is not None:
+        document["edge_id"] = format_id(ack.edge_id)
+    if ack.children is not None:
+        document["children"] = [format_id(child) for child in ack.children]
+    elif ack.outstanding is not None:
+        document["outstanding"] = ack.outstanding
+    if ack.component is not None:
+        document["component"] = ack.component
+    if ack.dropped:
+        document["dropped"] = True
+    return document
 
 
 def names_of(operation: Operation) -> tuple[int, ...] | None:
