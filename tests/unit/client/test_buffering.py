@@ -29,6 +29,7 @@ from acker_protocol.ids import format_id
 from acker_protocol.operations import Ack, Operation
 from acker_protocol.states import TopologyRules
 
+from tests.support.waiting import eventually_true
 from tests.unit.client.conftest import met
 
 FOR_EVER_S = 86_400
@@ -150,6 +151,73 @@ def test_nothing_is_left_to_do_for_an_ack_but_to_buffer_it(lingering, effects):
     assert run == []
     assert acker._context.ack(receive(acker, 1, 9), False) is None
     assert len(acker._submitter.flusher.buffer) > 0
+
+
+def flushed_roots(service: MemoryAcker) -> list[int]:
+    return [ack.root_id for ack in service.applied if isinstance(ack, Ack)]
+
+
+def test_an_ack_that_flushes_itself_is_one_request_and_starts_no_flusher(connect, service: MemoryAcker, effects):
+    acker = met(connect(linger=FOR_EVER_S), service)
+    run = effects(acker)
+    receive(acker, 1, 1).ack(flush=True)
+    acker.ack(receive(acker, 2, 2), flush=True)
+    assert run == ["Request", "Request"]
+    assert flushed_roots(service) == [1, 2]
+
+
+def test_an_ack_that_flushes_itself_takes_along_what_has_lingered(lingering, service: MemoryAcker, effects):
+    acker = lingering()
+    run = effects(acker)
+    receive(acker, 2, 2).ack(flush=True)
+    assert run == ["Request"]
+    assert flushed_roots(service) == [1, 2]
+
+
+def test_an_ack_that_flushes_itself_says_what_was_lost_and_its_tuple_is_closed(lingering, service: MemoryAcker, time):
+    acker = lingering()
+    acker.flush()
+    service.faults += [LOST] * 1_000
+    tup = receive(acker, 2, 2)
+    with pytest.raises(OperationsLost):
+        tup.ack(flush=True)
+    assert tup.closed
+    assert acker.stats().lost == 1
+    with pytest.raises(TupleClosed):
+        tup.ack(flush=True)
+
+
+def test_what_an_interrupted_flush_leaves_goes_out_in_the_background_with_its_key(
+    connect, service: MemoryAcker, monkeypatch
+):
+    """Nobody else would send it: the ack has started no flusher."""
+    acker = met(connect(linger=0.001), service)
+    attempt = acker._driver.attempt
+
+    def interrupted(effect):
+        if isinstance(effect, Request):
+            attempt(effect)
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return attempt(effect)
+
+    monkeypatch.setattr(acker._driver, "attempt", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        receive(acker, 1, 1).ack(flush=True)
+    eventually_true(lambda: acker.is_idle)
+    assert len(service.writes("ack")) == 2
+    assert len(set(service.keys("ack"))) == len(flushed_roots(service)) == 1
+
+
+@pytest.mark.anyio
+async def test_a_task_may_let_an_ack_flush_itself(service: MemoryAcker, effects):
+    async with service.async_acker(linger=FOR_EVER_S) as acker:
+        await acker._driver.run(acker._session.topology_info())
+        run = effects(acker)
+        await receive(acker, 1, 1).ack(flush=True)
+        await acker.ack(receive(acker, 2, 2), flush=True)
+        assert run == ["Request", "Request"]
+        assert flushed_roots(service) == [1, 2]
 
 
 @pytest.mark.anyio

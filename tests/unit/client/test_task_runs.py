@@ -2,6 +2,7 @@
 
 import warnings
 
+import httpx
 import pytest
 from acker_client import TupleClosed, UsageError, propagate
 from acker_client.integrations._dedupe_window import check_dedupe_window
@@ -109,6 +110,30 @@ def test_a_run_acks_its_edge_with_those_of_its_children(runs, value, memory, ack
     runs.begin(child, task="leaf", task_id="leaf")
     runs.end()
     assert memory.completions("orders") == ["42"]
+
+
+def test_acks_that_are_lost_with_that_of_a_run_are_logged_and_its_tuple_is_acked_once(value, memory, caplog):
+    with memory.acker(linger=86_400, retry_timeout=0.0) as acker:
+        acker._driver.run(acker._session.topology_info())
+        runs = task_runs(acker)
+        runs.begin(value, task="parent", task_id="parent")
+        memory.faults += [httpx.ReadTimeout("lost")] * 100
+        assert runs.end()
+        memory.faults.clear()
+        runs.flush()
+        assert acker.stats().lost == 1
+    assert [record.message for record in caplog.records if "acks were lost" in record.message] == [
+        "acks were lost: their roots time out"
+    ]
+
+
+@pytest.mark.parametrize("flushes", [True, False])
+def test_the_ack_of_a_run_is_delivered_at_its_end_where_acks_are_flushed(value, memory, flushes):
+    with memory.acker(linger=86_400) as acker:
+        runs = task_runs(acker, flush_before_ack=flushes)
+        runs.begin(value, task="parent", task_id="parent")
+        runs.end()
+        assert memory.completions("orders") == (["42"] if flushes else [])
 
 
 def test_a_retry_without_children_carries_the_same_edge_and_is_not_acked(runs, value, memory):
