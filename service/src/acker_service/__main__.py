@@ -224,6 +224,7 @@ def bench(
     roots_per_s: Annotated[float | None, typer.Option(help="Say what so many roots a second need.", min=1)] = None,
     edges: Annotated[int, typer.Option(help="How many edges each of these roots has.", min=1)] = 10,
     pending_s: Annotated[float, typer.Option(help="For how many seconds each of them is pending.", min=0)] = 30.0,
+    batch: Annotated[int, typer.Option(help="How many operations come in a request.", min=1)] = 1_000,
     window_s: Annotated[float, typer.Option(help="The dedupe window of their topology; 0: none.", min=0)] = 30.0,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing to a Redis that has keys.")] = False,
 ) -> None:
@@ -246,7 +247,7 @@ def bench(
         _fail(f"{shown}: {_ADDRESS.sub('…', str(error))}", code=1)
     load = None
     if roots_per_s:
-        load = Workload(roots_per_s=roots_per_s, edges=edges, pending_s=pending_s, window_s=window_s)
+        load = Workload(roots_per_s=roots_per_s, edges=edges, pending_s=pending_s, window_s=window_s, batch=batch)
     for line in benchmark.report(measured, [load] if load else benchmark.SHOWN_LOADS):
         typer.echo(line)
 

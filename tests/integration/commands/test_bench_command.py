@@ -1,5 +1,6 @@
 """`acker bench`, as docs/capacity.md has it: it asks before it writes where keys are, and leaves none of its own."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ def test_it_prints_what_operations_cost_and_leaves_only_the_number_of_the_layout
     ended = bench(server)
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
-    begins = ("round trip: ", "inits: ", "acks: ", "last acks: ", "a pending root: ", *["one server carries "] * 3)
+    begins = ("round trip: ", "inits: ", "acks: ", "last acks: ", "a call of a shard: ", "a pending root: ", *["one server carries "] * 3)
     assert [line.startswith(begin) for line, begin in zip(lines, begins, strict=False)] == [True] * len(begins)
     assert ["roots/s of" in line and " Redis (" in line for line in lines[len(begins) :]] == [True] * 4
     assert keys(server) == [LAYOUT]
@@ -48,6 +49,19 @@ def test_it_says_what_a_load_needs_and_shows_how_far_it_is(server: Member) -> No
         "ackers (shards) at least 1, 2 acker processes (one to spare), "
     )
     assert "Measuring" in ended.stderr
+
+
+def test_a_load_in_small_batches_needs_more(server: Member) -> None:
+    load = ("--roots-per-s", "50000", "--pending-s", "5")
+    large, small = bench(server, *load), bench(server, "--yes", *load, "--batch", "10")
+    assert small.stdout.rstrip().endswith("in batches of 10")
+    assert processes(small.stdout) > 2 * processes(large.stdout)
+
+
+def processes(printed: str) -> int:
+    """Return how many processes of the acker the last line names."""
+    [found] = re.findall(r"(\d+) acker processes", printed)[-1:]
+    return int(found)
 
 
 def test_it_asks_before_it_writes_to_a_redis_that_has_keys(server: Member) -> None:

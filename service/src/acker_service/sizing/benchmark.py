@@ -22,9 +22,12 @@ from acker_service.operations.request import ApplyRequest
 from acker_service.redis import functions
 from acker_service.redis.column_codec import EncodedStrings
 from acker_service.sizing.capacity import (
+    BATCH,
+    SHARDS,
     OperationCosts,
     Requirement,
     Workload,
+    calls_of,
     needs,
     roots_per_s,
     service_roots_per_s,
@@ -39,7 +42,8 @@ if TYPE_CHECKING:
 
 TOPOLOGY_PREFIX = "acker-bench-"
 SPOUT_TASK = "bench"
-BATCH = 1_000
+FEW = 10
+"""How many operations a small batch has: it shows what a call takes besides."""
 PINGS = 100
 IDLE_S = 1.0
 MESSAGE_TIMEOUT_MS = 3_600_000
@@ -52,6 +56,8 @@ SHOWN_LOADS = (
     Workload(roots_per_s=50_000, edges=2, pending_s=2_000, window_s=0),
 )
 PHASES = ("inits", "acks", "last acks")
+SMALL_BATCHES = 1_000
+"""How many of them are sent at most."""
 
 Step = Callable[[], None]
 """Is called after each batch."""
@@ -86,6 +92,7 @@ def report(measured: Measured, loads: Sequence[Workload] = SHOWN_LOADS) -> list[
     lines = [f"round trip: {measured.round_trip_ms:.2f} ms"]
     for name, cost in zip(PHASES, (costs.init_us, costs.ack_us, costs.last_ack_us), strict=True):
         lines.append(f"{name}: {cost:.1f} CPU µs of Redis each, {measured.rates[name]:,.0f}/s in batches of {BATCH:,}")
+    lines.append(f"a call of a shard: {costs.call_us:.0f} CPU µs of Redis besides its operations")
     lines.append(f"a pending root: {measured.root_bytes:.0f} bytes")
     for edges in SHOWN_EDGES:
         redis, service = roots_per_s(costs, edges=edges), service_roots_per_s(edges=edges)
@@ -100,7 +107,7 @@ def _needed(load: Workload, found: Requirement) -> str:
         f"({load.pending:,.0f} pending): {found.servers} Redis ({found.redis_cores:.2f} cores in all), "
         f"ackers (shards) at least {found.servers}, {found.processes} acker processes (one to spare), "
         f"{found.memory_bytes / 1e6:,.0f} MB {_remembered(load)}, maxmemory of each Redis at least "
-        f"{found.maxmemory_bytes / 1e6:,.0f} MB"
+        f"{found.maxmemory_bytes / 1e6:,.0f} MB{_in_batches(load)}"
     )
 
 
@@ -108,13 +115,23 @@ def _remembered(load: Workload) -> str:
     return f"with a dedupe window of {load.window_s:g} s" if load.window_s else "without a dedupe window"
 
 
+def _in_batches(load: Workload) -> str:
+    return "" if load.batch == BATCH else f", in batches of {load.batch:,}"
+
+
 def batches(roots: int) -> int:
     """Return how many batches `measure` sends for so many roots."""
-    return len(PHASES) * -(-roots // BATCH)
+    few = _few(roots)
+    return len(PHASES) * -(-roots // BATCH) + -(-few // BATCH) + -(-few // FEW)
+
+
+def _few(roots: int) -> int:
+    """Return how many roots are acked in small batches."""
+    return min(roots, FEW * SMALL_BATCHES)
 
 
 async def measure(url: str, *, roots: int, step: Step) -> Measured:
-    """Emit roots with two edges, ack one edge of each and then the other, in batches of 1,000.
+    """Emit roots with two edges, ack one edge of each and then the other, in batches of 1,000; then some in small ones.
 
     Raises `StoreUnavailable`, and `ValueError` for a Redis that an acker must not use.
     """
@@ -127,8 +144,12 @@ async def measure(url: str, *, roots: int, step: Step) -> Measured:
             cpu_us.append(max(0.0, cpu_s - idle * wall_s) / roots * 1e6)
             rates[name] = roots / wall_s
             grown = grown or await _used_memory(parts) - before
+        call_us = await _call_us(parts, topology, _few(roots), idle, step, ack_us=cpu_us[1])
+        init_us, ack_us, last_ack_us = cpu_us
         return Measured(
-            costs=OperationCosts(init_us=cpu_us[0], ack_us=cpu_us[1], last_ack_us=cpu_us[2], pending=roots),
+            costs=OperationCosts(
+                init_us=init_us, ack_us=ack_us, last_ack_us=last_ack_us, pending=roots, call_us=call_us
+            ),
             rates=rates,
             root_bytes=grown / roots,
             round_trip_ms=await _round_trip_ms(parts),
@@ -172,10 +193,23 @@ def _records(
     return records
 
 
-async def _apply(parts: Components, topology: "Topology", records: "NDArray[np.void]", step: Step) -> None:
+async def _call_us(
+    parts: Components, topology: "Topology", roots: int, idle: float, step: Step, *, ack_us: float
+) -> float:
+    """Return what a call takes besides: how much more an ack takes where few share a call."""
+    inits, acks, _ = _phases(roots)
+    await _apply(parts, topology, inits, step)
+    wall_s, cpu_s = await _timed(parts, _apply(parts, topology, acks, step, size=FEW))
+    more_us = (cpu_s - idle * wall_s) / roots * 1e6 - ack_us
+    return max(0.0, more_us / (calls_of(FEW, SHARDS) / FEW - calls_of(BATCH, SHARDS) / BATCH))
+
+
+async def _apply(
+    parts: Components, topology: "Topology", records: "NDArray[np.void]", step: Step, *, size: int = BATCH
+) -> None:
     strings = EncodedStrings.of([SPOUT_TASK] if records["spout_task"].any() else [])
-    for at in range(0, len(records), BATCH):
-        batch = ColumnBatch(records[at : at + BATCH].copy(), strings)
+    for at in range(0, len(records), size):
+        batch = ColumnBatch(records[at : at + size].copy(), strings)
         await parts.applier.apply(topology, ApplyRequest(endpoint="batch", operations=batch))
         step()
 

@@ -4,14 +4,18 @@ The formulas are those of docs/capacity.md; `bench.capacity` fits `GROWTH` to me
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from acker_service.topologies.config import BUCKETS
 
 FINISHED_BYTES = 20.0
 RETENTION_S = 60.0
-SERVICE_US = 1.5
-"""Processor time of the service for an operation in a packed batch of 1,000; less with larger batches."""
+BATCH = 1_000
+"""How many operations a batch has whose costs are measured."""
+SERVICE_US, SERVICE_BATCH_US = 0.7, 800.0
+"""Processor time of the service for an operation in a packed batch, and for the batch besides."""
+SHARDS = 4
+"""How many shards a topology has that was made without a word about it."""
 BUSY = 0.6
 """The share of a core to plan with: a Redis that is busier answers late."""
 MEMORY_HEADROOM = 1.5
@@ -34,17 +38,24 @@ REMEMBERED_HEADROOM = 4.5
 class OperationCosts:
     """Microseconds of Redis's processor for an operation: an init, an ack that leaves a root pending, a last ack.
 
-    They hold with ``pending`` roots pending on the server.
+    They hold with ``pending`` roots pending on the server, in batches of `BATCH`. ``call_us`` is what a call takes
+    besides its operations: the smaller a batch is, the fewer of them share one.
     """
 
     init_us: float
     ack_us: float
     last_ack_us: float
     pending: float = FEWEST
+    call_us: float = 0.0
 
-    def root_us(self, edges: int) -> float:
-        """Return the cost of a root with so many edges, one or more, each acked by an operation of its own."""
-        return self.init_us + (edges - 1) * self.ack_us + self.last_ack_us * (1 + FORGET)
+    def root_us(self, edges: int, *, batch: int = BATCH, shards: int = SHARDS) -> float:
+        """Return the cost of a root with so many edges, one or more, each acked by an operation of its own.
+
+        ``batch`` operations come together, for so many shards.
+        """
+        calls = calls_of(batch, shards) / batch - calls_of(BATCH, SHARDS) / BATCH
+        operations = self.init_us + (edges - 1) * self.ack_us + self.last_ack_us * (1 + FORGET)
+        return operations + (edges + 1) * max(0.0, calls) * self.call_us
 
     def at(self, pending: float) -> "OperationCosts":
         """Return the costs with another number of roots pending on the server."""
@@ -52,7 +63,12 @@ class OperationCosts:
             us * (1 + growth * _tenfolds(pending)) / (1 + growth * _tenfolds(self.pending))
             for us, growth in zip((self.init_us, self.ack_us, self.last_ack_us), GROWTH, strict=True)
         )
-        return OperationCosts(init_us=init, ack_us=ack, last_ack_us=last, pending=pending)
+        return replace(self, init_us=init, ack_us=ack, last_ack_us=last, pending=pending)
+
+
+def calls_of(batch: int, shards: int) -> float:
+    """Return to how many shards the operations of a batch go, on the average: each to any of them."""
+    return shards * (1 - (1 - 1 / shards) ** batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +76,14 @@ class Workload:
     """Roots a second of so many edges each, which are pending for so many seconds on the average.
 
     ``window_s`` is the dedupe window of their topology, in which acked edges are remembered; 0: it has none.
+    ``batch`` operations come in a request.
     """
 
     roots_per_s: float
     edges: int
     pending_s: float
     window_s: float = 30.0
+    batch: int = BATCH
 
     @property
     def pending(self) -> float:
@@ -114,7 +132,7 @@ def needs(load: Workload, costs: OperationCosts, *, root_bytes: float) -> Requir
     servers = max(1, math.ceil(_redis_cores(load, costs, 1) / BUSY))
     while servers > 1 and _redis_cores(load, costs, servers - 1) <= BUSY * (servers - 1):
         servers -= 1  # fewer roots on each make operations cheaper
-    service_cores = load.roots_per_s * (load.edges + 1) * SERVICE_US / 1e6
+    service_cores = load.roots_per_s * (load.edges + 1) * _service_us(load.batch) / 1e6
     remembered = load.remembered_bytes(servers)
     memory = (load.pending * root_bytes + load.outcomes * FINISHED_BYTES + remembered) * MEMORY_HEADROOM
     return Requirement(
@@ -134,12 +152,16 @@ def roots_per_s(costs: OperationCosts, *, edges: int) -> float:
 
 def service_roots_per_s(*, edges: int) -> float:
     """Return how many roots a second of so many edges one process of the acker carries, in packed batches of 1,000."""
-    return BUSY * 1e6 / ((edges + 1) * SERVICE_US)
+    return BUSY * 1e6 / ((edges + 1) * _service_us(BATCH))
 
 
 def _redis_cores(load: Workload, costs: OperationCosts, servers: int) -> float:
     each = costs.at(load.pending / servers)
-    return load.roots_per_s * each.root_us(load.edges) / 1e6
+    return load.roots_per_s * each.root_us(load.edges, batch=load.batch, shards=max(SHARDS, servers)) / 1e6
+
+
+def _service_us(batch: int) -> float:
+    return SERVICE_US + SERVICE_BATCH_US / batch
 
 
 def _tenfolds(pending: float) -> float:

@@ -23,6 +23,29 @@ def test_a_root_costs_its_init_its_acks_its_last_ack_and_what_forgets_it(edges: 
     assert COSTS.root_us(edges) == pytest.approx(us + 2.0)
 
 
+def test_a_root_in_small_batches_costs_a_part_of_its_calls_besides() -> None:
+    """Ten operations go to four shards in 3.77 calls, a thousand in four, whose part is in the measured costs."""
+    costs = replace(COSTS, call_us=30.0)
+    assert costs.root_us(2) == pytest.approx(22.0)
+    assert costs.root_us(2, batch=10) == pytest.approx(22.0 + 3 * 30.0 * (0.37747 - 0.004), abs=0.01)
+    assert costs.root_us(2, batch=1) == pytest.approx(22.0 + 3 * 30.0 * (1 - 0.004))
+    assert costs.at(1_000_000).call_us == 30.0
+
+
+def test_more_shards_take_more_calls_of_a_batch() -> None:
+    assert capacity.calls_of(1, 18) == pytest.approx(1)
+    assert capacity.calls_of(100, 18) == pytest.approx(17.94, abs=0.01)
+    assert capacity.calls_of(5, 1) == 1
+
+
+def test_a_load_in_small_batches_needs_more_of_both() -> None:
+    load, costs = Workload(roots_per_s=10_000, edges=1, pending_s=0.1), replace(COSTS, call_us=30.0)
+    large, small = (needs(each, costs, root_bytes=ROOT_BYTES) for each in (load, replace(load, batch=10)))
+    assert small.redis_cores - large.redis_cores == pytest.approx(10_000 * 2 * 30.0 * (0.37747 - 0.004) / 1e6, abs=0.03)
+    more_us = capacity.SERVICE_BATCH_US * (1 / 10 - 1 / 1_000)
+    assert small.service_cores - large.service_cores == pytest.approx(10_000 * 2 * more_us / 1e6)
+
+
 def test_forgetting_a_root_costs_more_with_each_tenfold_of_pending_roots_as_a_last_ack_does() -> None:
     assert COSTS.at(100_000).root_us(1) == pytest.approx(9.0 + 18.0 + 4.0)
 
