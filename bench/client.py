@@ -1,7 +1,8 @@
 """Measures what acks cost in the Python client: offered at 100,000 a second from one process, and its import.
 
 Once each ack is of a root of its own, so that none folds; once a thousand are of one root, and again with a dedupe
-window, under which they do not fold; once each is of a root of its own and its tuple has a child with a key. Client,
+window, under which they do not fold; once each is of a root of its own and its tuple has a child with a key; and once
+each is flushed by itself, as before a queue forgets its message. Client,
 service and Redis of an earlier commit take turns with the present ones. The present client is measured interpreted,
 and compiled where that was done.
 """
@@ -34,7 +35,9 @@ AGENT = Path(__file__).parent / "client_agent.py"
 UNFOLDED = "1,000 of a root, none folded"
 WITH_CHILD = "each with one child"
 PER_ROOT = {"each of another root": 1, "1,000 of a root": 1_000, UNFOLDED: 1_000, WITH_CHILD: 1}
+FLUSHED = "flushed by itself"
 CLIENT, SERVICE, REDIS = "the client", "the service", "Redis"
+ALL = "client, service and Redis"
 BESIDE = {CLIENT: SERVICE, SERVICE: REDIS, REDIS: SERVICE}
 """What the figure of each part is compared with."""
 GOALS = {"each of another root": 9.0, "1,000 of a root": 8.0, WITH_CHILD: 18.0}
@@ -46,6 +49,8 @@ NOT_COMPILED = (
 INTERPRETED_RATIO = 0.75
 COMPILED_RATIOS = {"each of another root": 0.15, "1,000 of a root": 0.15, WITH_CHILD: 0.35}
 """What an ack may take of the client before it is sent, as a ratio to the earlier commit."""
+FLUSHED_RATIOS = {CLIENT: 0.2, ALL: 0.5}
+"""What an ack that is flushed by itself may take, as a ratio to the earlier commit."""
 EXTRA_MS = 100
 
 Taken = dict[str, list[float]]
@@ -68,6 +73,8 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
                 window_ms = WEEK_MS if name == UNFOLDED else 0
                 make_topology(service, {"message_timeout_ms": WEEK_MS, "dedupe_window_ms": window_ms})
                 _round(agents[code], service, store, sizes.acks, name, taken[code])
+            for code, (service, store) in baseline.turns(services, number):
+                _flushed(agents[code], service, store, sizes.singles, taken[code])
             _import(codes, taken)
     compiled = {key: Series.of(values) for key, values in taken[COMPILED].items()}
     yield from _lines(*baseline.series(taken), compiled)
@@ -111,6 +118,18 @@ def _round(agent: Agent, service: Served, store: Member, count: int, name: str, 
         taken[f"{CLIENT}, an ack before it is sent, {name}"].append(seconds / buffered * 1e6)
 
 
+def _flushed(agent: Agent, service: Served, store: Member, count: int, taken: Taken) -> None:
+    """Flush each ack by itself, in one thread."""
+    make_topology(service, {"message_timeout_ms": WEEK_MS, "dedupe_window_ms": 0})
+    agent.ask("emit", count, 1)
+    service_s, store_s = service.cpu_s(), store.cpu_s()
+    took = agent.ask("flush_each")
+    spent = {CLIENT: took["cpu_s"], SERVICE: service.cpu_s() - service_s, REDIS: store.cpu_s() - store_s}
+    spent[ALL] = sum(spent.values())
+    for part, seconds in spent.items():
+        taken[f"{part}, an ack {FLUSHED}"].append(seconds / count * 1e6)
+
+
 def _import(codes: dict[str, Path], taken: dict[str, Taken]) -> None:
     """See how much processor time a program takes that imports something and ends."""
     httpx_ms = _program("import httpx", baseline.ROOT)
@@ -147,9 +166,23 @@ def _lines(taken: dict[str, Series], earlier: dict[str, Series], compiled: dict[
             yield own
             yield _bounded(beside_commit, INTERPRETED_RATIO)
             yield from _compiled_lines(line, earlier.get(what), compiled.get(what), COMPILED_RATIOS[name])
+    yield from _flushed_lines(taken, earlier, compiled)
     what, base = "importing acker_client, beyond httpx", taken["import httpx"]
     line = _line(what, "CPU ms", taken["import"], "importing httpx", base, at_most=EXTRA_MS)
     yield from baseline.both(line, earlier.get("import"))
+
+
+def _flushed_lines(
+    taken: dict[str, Series], earlier: dict[str, Series], compiled: dict[str, Series]
+) -> Iterator[Result]:
+    for part in (CLIENT, SERVICE, REDIS, ALL):
+        what, base = f"{part}, an ack {FLUSHED}", taken[f"{ALL}, an ack {FLUSHED}"]
+        own, beside_commit = baseline.both(_line(what, "CPU µs", taken[what], ALL, base), earlier.get(what))
+        yield own
+        yield beside_commit if part not in FLUSHED_RATIOS else _bounded(beside_commit, FLUSHED_RATIOS[part])
+        if part == CLIENT:
+            line = _line(what, "CPU µs", taken[what], ALL, base)
+            yield from _compiled_lines(line, earlier.get(what), compiled.get(what), FLUSHED_RATIOS[part])
 
 
 def _compiled_lines(

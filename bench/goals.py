@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from bench.baseline import NAME
+from bench.client import FLUSHED, FLUSHED_RATIOS
 from bench.http_batches import BY_SIZE
 from bench.languages import KINDS, SHARES
 from bench.operating import BARE, DETAILED, TRACED, UNTRACED, WATCHED
 from bench.processes import LOADS
 from bench.redis_time import FURTHEST
-from bench.single import BARE_ACK, KEYED_ACK
+from bench.single import BARE_ACK, KEYED_ACK, LAST_ACK
 from bench.sizes import Sizes
 from bench.table import Line, Result, Skipped, number, rows
 
@@ -45,6 +46,7 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
           for what in (BARE_ACK, KEYED_ACK) for load in ("32 connections", "1 connection")),
         ("a single ack, 99th percentile, 32 connections", "single", f"p99 of {KEYED_ACK}, 32 connections"),
         ("Redis, a single ack", "single", f"Redis, a single ack, 32 connections, beside {NAME}"),
+        ("Redis, a last ack by itself", "single", f"Redis, {LAST_ACK}, 32 connections, beside {NAME}"),
         *((f"an operation, {form}, inits and acks by 1,000", "batches",
            f"the service, an operation, {form}, beyond the idle service, inits and acks in each batch")
           for form in ("packed", "JSON")),
@@ -68,6 +70,8 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         ("the Python client, an ack, folded", "client", "the client, an ack, 1,000 of a root"),
         ("the Python client, an ack, not folded", "client", "the client, an ack, each of another root"),
         ("the Python client, an ack with one child", "client", "the client, an ack, each with one child"),
+        *((f"an ack flushed by itself, {part}", "client", f"{part}, an ack {FLUSHED}, beside {NAME}")
+          for part in FLUSHED_RATIOS),
         *((f"the {language} client, {kind}, of Python's", "languages", f"the {language} client, {kind}")
           for language in SHARES for kind in KINDS),
         *((f"completions by {way}, of one core", "delivery",

@@ -1,11 +1,13 @@
 """Measures single requests, beside an empty route of FastAPI that is served the same way, and an earlier commit.
 
-Each request is sent once bare, and once as clients send it: with an idempotency key and the component's name.
+Each request is sent once bare, and once as clients send it: with an idempotency key and the component's name. So are
+last acks, each of which completes a root.
 """
 
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from acker_service.http.parameters import JSON
@@ -26,7 +28,10 @@ FEWER = 5
 """One connection sends so many times fewer requests."""
 CPU_GOAL, CPU_GOAL_ALONE, P99_GOAL = 0.62, 1.25, 1.2
 """What is to be reached, as ratios to the empty route: with 32 connections, with one; with 32."""
+REDIS_LAST_GOAL = 0.5
+"""What a last ack by itself may take of Redis, as a ratio to the commit."""
 BARE_ACK, KEYED_ACK = "a single ack", "a single ack with key and component"
+LAST_ACK = "a last ack by itself"
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 ROUTE = "an empty route of FastAPI"
 
@@ -45,12 +50,12 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
             make_topology(service, {"message_timeout_ms": direct.WEEK_MS})
         for number in progress.over(range(sizes.rounds)):
             for connections, count in ((CONNECTIONS, sizes.singles), (1, sizes.singles // FEWER)):
-                for what in (BARE_ACK, KEYED_ACK):
+                for what in (BARE_ACK, KEYED_ACK, LAST_ACK):
                     for code, (service, store) in baseline.turns(services, number):
-                        bodies = emitted(service, count)
-                        take(
-                            service, requests_of(what, bodies), taken[f"{what} {connections}{code}"], connections, store
-                        )
+                        bodies = emitted(service, count, are_last=what == LAST_ACK)
+                        own = taken[f"{what} {connections}{code}"]
+                        expected = b'"acked"' if what == LAST_ACK else b'"pending"'
+                        take(service, requests_of(what, bodies), own, connections, store, expected=expected)
                 for name, served in (("empty", empty), ("echo", echo)):
                     requests = [load.post("/", body, JSON) for body in bodies]
                     take(served, requests, taken[f"{name} {connections}"], connections)
@@ -61,12 +66,16 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     )
 
 
-def emitted(service: Served, count: int) -> list[bytes]:
-    """Emit roots in batches, and give the body of a single ack for each."""
+def emitted(service: Served, count: int, *, are_last: bool = False) -> list[bytes]:
+    """Emit roots in batches, and give the body of a single ack for each; with ``are_last`` one that completes it."""
     trees = Trees(count)
-    bodies = [load.post(f"{PATH}/batch?results=exceptions", json_body(some), JSON) for some in batches(trees.inits())]
-    load.send(service.port, bodies, connections=1, expected=DONE)
-    return [body.encode() for body in json_operations(trees.acks(), verb="")]
+    before, acks = [trees.inits()], trees.acks()
+    if are_last:
+        before, acks = [*before, acks], trees.last_acks()
+    for columns in before:
+        bodies = [load.post(f"{PATH}/batch?results=exceptions", json_body(some), JSON) for some in batches(columns)]
+        load.send(service.port, bodies, connections=1, expected=DONE)
+    return [body.encode() for body in json_operations(acks, verb="")]
 
 
 def requests_of(what: str, bodies: list[bytes]) -> list[bytes]:
@@ -77,10 +86,12 @@ def requests_of(what: str, bodies: list[bytes]) -> list[bytes]:
     return [load.post(path, body[:-1] + b',"component":"bench"}', JSON, key=uuid.uuid4().hex) for body in bodies]
 
 
-def take(served: Served, requests: list[bytes], taken: Taken, connections: int, store: Member | None = None) -> None:
+def take(
+    served: Served, requests: list[bytes], taken: Taken, connections: int, store: Member | None = None,
+    *, expected: bytes = b"accepted",
+) -> None:  # fmt: skip
     """Send requests over so many connections, and note what it took of whom."""
     cpu, redis = served.cpu_s(), store.cpu_s() if store else 0.0
-    expected = b'"pending"' if store else b"accepted"
     sent = load.send(served.port, requests, connections=connections, expected=expected)
     taken["cpu"].append((served.cpu_s() - cpu) / len(requests) * 1e6)
     if store:
@@ -106,10 +117,24 @@ def _lines(taken: dict[str, dict[str, Series]]) -> Iterator[Line | Skipped]:
             line = _line(f"Redis, {what}, {load_of}", us, service["redis"], "the service", service["cpu"])
             yield from baseline.both(line, earlier.get("redis"))
             yield _line(f"p99 of {what}, {load_of}", "ms", service["p99"], ROUTE, empty["p99"], at_most=p99_goal)
+        yield from _last_lines(taken, connections, load_of)
     service, empty, echo = (taken[f"{name} {CONNECTIONS}"] for name in (BARE_ACK, "empty", "echo"))
     yield _line(f"single acks, {many}", "/s", service["rate"], ROUTE, empty["rate"])
     yield _line(f"the load, a single ack, {many}", us, service["load"], "the service", service["cpu"])
     yield _line("the load at an echo", "requests/s", echo["rate"], "the same at the service", service["rate"])
+
+
+def _last_lines(taken: dict[str, dict[str, Series]], connections: int, load_of: str) -> Iterator[Line | Skipped]:
+    """Compare a last ack with one that leaves its root pending, and with the commit."""
+    last, pending = taken[f"{LAST_ACK} {connections}"], taken[f"{KEYED_ACK} {connections}"]
+    earlier = taken.get(f"{LAST_ACK} {connections}{baseline.NAME}", {})
+    for part, key in (("the service", "cpu"), ("Redis", "redis")):
+        line = _line(f"{part}, {LAST_ACK}, {load_of}", "CPU µs", last[key], KEYED_ACK, pending[key])
+        own, beside_commit = baseline.both(line, earlier.get(key))
+        yield own
+        if key == "redis" and isinstance(beside_commit, Line):
+            beside_commit = replace(beside_commit, lowest_ratio_at_most=None, ratio_at_most=REDIS_LAST_GOAL)
+        yield beside_commit
 
 
 def _distribution(name: str, taken: Taken) -> Curve:

@@ -35,7 +35,15 @@ def test_it_prints_what_operations_cost_and_leaves_only_the_number_of_the_layout
     ended = bench(server)
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
-    begins = ("round trip: ", "inits: ", "acks: ", "last acks: ", "a call of a shard: ", "a pending root: ", *["one server carries "] * 3)
+    begins = (
+        "round trip: ",
+        "inits: ",
+        "acks: ",
+        "last acks: ",
+        "a call of a shard: ",
+        "a pending root: ",
+        *["one server carries "] * 3,
+    )
     assert [line.startswith(begin) for line, begin in zip(lines, begins, strict=False)] == [True] * len(begins)
     assert ["roots/s of" in line and " Redis (" in line for line in lines[len(begins) :]] == [True] * 4
     assert keys(server) == [LAYOUT]

@@ -149,7 +149,7 @@ def test_nothing_is_left_to_do_for_an_ack_but_to_buffer_it(lingering, effects):
     run = effects(acker)
     work(acker)
     assert run == []
-    assert acker._context.ack(receive(acker, 1, 9), False) is None
+    assert acker._context.ack(receive(acker, 1, 9), flush=False) is None
     assert len(acker._submitter.flusher.buffer) > 0
 
 

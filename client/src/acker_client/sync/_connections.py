@@ -171,20 +171,19 @@ def _write(connection: _Connection, data: bytes, limit: _Limit) -> None:
         return
 
 
-def _read(
-    connection: _Connection, http: _http.HttpCodec, request: "Request", limit: _Limit
-) -> tuple[Response, bool]:
+def _read(connection: _Connection, http: _http.HttpCodec, request: "Request", limit: _Limit) -> tuple[Response, bool]:
     try:
         connection.set_timeout(limit.next_s())
         found = http.read(request, connection.socket.recv(_http.READ_SIZE))
         while not isinstance(found, tuple):
             connection.set_timeout(limit.next_s())
             found = _http.read_on(found, connection.socket.recv(_http.READ_SIZE))
-        return found
     except TimeoutError as error:
         raise httpx.ReadTimeout(str(error)) from error
     except OSError as error:
         raise httpx.ReadError(str(error)) from error
+    else:
+        return found
 
 
 def _connect_error(error: OSError) -> httpx.TransportError:
