@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from acker_client._core.spout_task import Handled, SpoutTask
     from acker_client._core.submitter import OnDrop
     from acker_client._transport import Endpoint
-    from acker_client.asyncio.driver import AsyncDriver
     from acker_client.config import ClientConfig
-    from acker_client.sync.driver import Driver
 
 _PROCESS_TOKEN = secrets.token_hex(4)
 """Tells this process from one in another container with its host name and process id: each must read its own."""
@@ -60,7 +58,7 @@ class BaseClient:
         endpoint: "Endpoint",
         config: "ClientConfig",
         on_drop: "OnDrop | None",
-        driver: "Driver | AsyncDriver",
+        driver: Any,
         tuple_class: type[BaseTuple],
     ) -> None:
         self.topology: str = validate.name("topology", topology)

@@ -75,6 +75,10 @@ if TYPE_CHECKING:
     class Submitter(Protocol):
         """What is left to it of beginning and acking a tuple."""
 
+        @property
+        def flusher(self) -> Any:
+            """What sends its acks."""
+
         def count_untracked(self) -> None:
             """Count a tuple without anchors."""
 

@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from acker_client._core import effects
+from acker_client._core.requests import Request
 from acker_client._core.waiters import TurnOnly
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Driver:
 
     def _perform(self, effect: effects.Effect) -> effects.EffectResult:
         match effect:
-            case effects.Request():
+            case Request():
                 return self._connected().send(effect)
             case effects.Sleep():
                 self._sleep(effect.seconds)
