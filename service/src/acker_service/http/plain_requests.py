@@ -27,6 +27,8 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ -~]*[!-~]
 Known = dict[bytes, tuple[bytes, bytes]]
 """Lines, and the two things that each says."""
 
+_OWN = frozenset((b"idempotency-key", b"x-request-id", b"traceparent"))
+"""Headers that hardly two requests have alike: their lines are not remembered, or they would push out all others."""
 _NOT_PLAIN = frozenset((b"transfer-encoding", b"expect", b"upgrade", b"trailer", b"te"))
 
 
@@ -77,7 +79,10 @@ def _read_first(line: bytes, known: Known) -> tuple[bytes, bytes]:
 def _read_header(line: bytes, known: Known) -> tuple[bytes, bytes]:
     """Return the name, in lower case, and the value of a header; nothing where it has another form."""
     found = _HEADER.fullmatch(line)
-    return (b"", b"") if found is None else _remember(line, (found[1].lower(), found[2]), known)
+    if found is None:
+        return b"", b""
+    pair = found[1].lower(), found[2]
+    return pair if pair[0] in _OWN else _remember(line, pair, known)
 
 
 def _remember(line: bytes, pair: tuple[bytes, bytes], known: Known) -> tuple[bytes, bytes]:

@@ -98,7 +98,7 @@ class RedisClient:
     def _begin_at_once(self, calls: Sequence[Call[R]], answered: Callable[[list[R | Exception]], None]) -> bool:
         if self._replicas and any(call.confirm for call in calls):
             return False
-        node = self._slot_map.known(call.key for call in calls)
+        node = self._slot_map.known([call.key for call in calls])
         return node is not None and node.begin(calls, partial(self._note, node, calls, answered, time.perf_counter()))
 
     def _note(
@@ -113,7 +113,7 @@ class RedisClient:
         self._metrics.count_round_trip(calls[0].name, len(calls), started)
         received = [replies] * len(calls) if isinstance(replies, Exception) else replies
         self._outages.note(node.name, calls, received)
-        if any(map(errors.was_not_started, received)):
+        if any(map(errors.was_not_started, errors.errors_in(received))):
             self._follow(self._complete(calls, received, 0), calls, answered)
             return
         try:
@@ -296,7 +296,7 @@ class RedisClient:
 
     async def _call_each(self, calls: Sequence[Call[Any]], replicas: int) -> list[Any]:
         replies = await self._send(calls, replicas)
-        if any(isinstance(reply, Exception) for reply in replies):
+        if errors.errors_in(replies):
             await self._retry_not_started(calls, replies, replicas)
         for reply in replies:
             self._check(reply)
@@ -309,7 +309,7 @@ class RedisClient:
             if errors.suggests_moved_slots(reply):
                 self._slot_map.mark_stale()
             raise to_problem(reply) from reply
-        if isinstance(reply, list) and reply[:1] == [b"stale"]:
+        if isinstance(reply, list) and reply and reply[0] == b"stale":
             self._metrics.stale.inc()
 
     def _result(self, call: Call[R], reply: Any) -> R | Exception:

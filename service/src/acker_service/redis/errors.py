@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from acker_protocol.errors import ServiceError, StoreFull, StoreUnavailable
 from redis.exceptions import (
@@ -54,6 +54,11 @@ class LayoutMismatch(StoreUnavailable):
     """The store has keys of another layout: a retry helps only once it is emptied."""
 
     retryable_by_default = False
+
+
+def errors_in(replies: Iterable[object]) -> list[Exception]:
+    """Return those of some replies that are errors; there are nearly never any."""
+    return [reply for reply in replies if isinstance(reply, Exception)]
 
 
 def is_denied(error: object) -> bool:

@@ -17,7 +17,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 from acker_service.redis import functions, layout, library, rights
 from acker_service.redis.calls import Argument, Call, Command
-from acker_service.redis.errors import as_problems, is_denied, normalized
+from acker_service.redis.errors import as_problems, errors_in, is_denied, normalized
 from acker_service.redis.pipeline import Answered, Pipeline
 
 CONFIRM_MS = 1_000
@@ -148,7 +148,7 @@ class Node:
 
     def _check_rights(self, replies: Sequence[object]) -> None:
         """Let the rights be checked before anything else is half done if some were taken away."""
-        if any(map(is_denied, replies)):
+        if any(map(is_denied, errors_in(replies))):
             self._is_loaded = False
 
     async def _load_once(self) -> None:

@@ -14,7 +14,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from acker_service.metrics.logs import ProblemLog
 from acker_service.redis.calls import Call
-from acker_service.redis.errors import PermissionDenied, is_denied, is_slot_moving, refuses_writes
+from acker_service.redis.errors import PermissionDenied, errors_in, is_denied, is_slot_moving, refuses_writes
 
 UNTIL = "until then requests are answered store_unavailable, and the acker tries again"
 REPLACED = "other servers have the keys of the store now"
@@ -58,7 +58,9 @@ class OutageLog:
 
     def note(self, server: str, calls: Sequence[Call[Any]], replies: Sequence[object]) -> None:
         """Note the replies to calls. One that writes and succeeds shows that the server takes writes again."""
-        errors = [reply for reply in replies if isinstance(reply, Exception)]
+        errors = errors_in(replies)
+        if not errors and not self._problems:
+            return
         for error in errors:
             self.failed(server, error)
         if self._problems and not any(trouble_of(error) in ANSWERS_NOTHING for error in errors):

@@ -8,7 +8,7 @@ addresses only, and sends every command to one `Node`.
 import asyncio
 import contextlib
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -71,14 +71,16 @@ class SlotMap:
         """Return the address of the server that has a key; None if no server has it, or none has been discovered."""
         if not self._ranges:
             return None
-        slot = 0 if len(self._ranges) == 1 else _slot(key)
-        return self._ranges[bisect_left(self._ranges, slot, key=lambda slot_range: slot_range.last)].url
+        if len(self._ranges) == 1:
+            return self._ranges[0].url
+        return self._ranges[bisect_left(self._ranges, _slot(key), key=lambda slot_range: slot_range.last)].url
 
-    def known(self, keys: Iterable[str]) -> Node | None:
+    def known(self, keys: Sequence[str]) -> Node | None:
         """Return the server that has all these keys; None if there is no such one, or if it is not known now."""
-        urls = set(map(self.url_of, keys))
-        url = urls.pop() if len(urls) == 1 else None
-        return None if url is None else self._nodes[url]
+        url = self.url_of(keys[0])
+        if url is None or (len(keys) > 1 and any(self.url_of(key) != url for key in keys)):
+            return None
+        return self._nodes[url]
 
     async def all(self) -> list[Node]:
         """Return all servers. Raises `StoreUnavailable`."""

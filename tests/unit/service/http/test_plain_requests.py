@@ -135,6 +135,16 @@ def test_a_request_line_is_no_header_and_a_header_no_request_line(plain: PlainRe
     assert plain.read(post().replace(line, b"Accept: a")) is None
 
 
+def test_lines_that_differ_in_each_request_push_out_no_others(plain: PlainRequests) -> None:
+    """The lines of a key and of a trace would fill what is remembered, which is then forgotten as a whole."""
+    for number in range(plain_requests.MAX_KNOWN + 10):
+        own = (b"Idempotency-Key: k%d" % number, b"traceparent: t%d" % number, b"X-Request-Id: r%d" % number)
+        request = plain.read(post(*own))
+        assert request is not None
+        assert request.headers[b"idempotency-key"] == b"k%d" % number
+    assert set(plain._lines) == {b"Host: acker:8700", b"Content-Type: application/json", b"Content-Length: 29"}
+
+
 def test_few_and_short_lines_are_remembered(plain: PlainRequests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_requests, "MAX_KNOWN", 10)
     for number in range(100):

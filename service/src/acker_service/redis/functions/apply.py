@@ -2,11 +2,13 @@
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
-from acker_service.redis.calls import ShardCall
+from acker_service.redis.calls import Command, ShardCall
 from acker_service.redis.codec import Indexes, ShardRequest
 
 _FREE_SLOTS = struct.Struct(">Ii")
@@ -14,6 +16,7 @@ _LIMITS = struct.Struct(">BIQQQ")
 _SHARDS = struct.Struct(">I")
 _NO_LIMIT, _NO_BYTES_LIMIT = 2**32 - 1, 2**40
 _NEEDED, _REPLAYED = "?", "="
+_ARGS = attrgetter("args")
 
 UNLIMITED = 2**30
 """More slots than a spout task uses: for one without a cap."""
@@ -49,9 +52,9 @@ class SpoutCheck(IntEnum):
     ONLY = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ApplyLimits:
-    """The limits of an apply call.
+    """The limits of an apply call; ``packed`` are they as Lua reads them. Calls with the same object can be one.
 
     ``max_early`` is the most early roots that the shard may have, ``max_early_bytes`` the most bytes that they may take
     (None: any number). ``max_remembered`` is the most bytes that its remembered edges and requests may take, and
@@ -66,14 +69,14 @@ class ApplyLimits:
     max_remembered_if_full: int | None = None
     spouts: SpoutCheck = SpoutCheck.NONE
     count_shards: int | None = None
+    packed: bytes = field(init=False)
 
-    @property
-    def packed(self) -> bytes:
-        """The limits as Lua reads them."""
+    def __post_init__(self) -> None:
         roots = _NO_LIMIT if self.max_early is None else self.max_early
         sizes = (self.max_early_bytes, self.max_remembered, self.max_remembered_if_full)
         packed = _LIMITS.pack(self.spouts, roots, *(_NO_BYTES_LIMIT if size is None else size for size in sizes))
-        return packed if self.count_shards is None else packed + _SHARDS.pack(self.count_shards)
+        shards = b"" if self.count_shards is None else _SHARDS.pack(self.count_shards)
+        object.__setattr__(self, "packed", packed + shards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +123,21 @@ def apply(
 
     ``free_slots`` are those of capped spout tasks (`encode_free_slots`), empty without a cap.
     """
-    args = (settings, free_slots, limits.packed, *(arg for request in requests for arg in request.args))
-    return ShardCall(function="acker_apply_v2", args=args, decode=_applied)
+    return ShardCall(function="acker_apply_v2", args=_args(settings, free_slots, limits, requests), decode=_applied)
 
 
 def apply_without_new_roots(
     settings: bytes, free_slots: bytes, limits: ApplyLimits, requests: Sequence[ShardRequest]
 ) -> ShardCall[AppliedRequests]:
     """Apply requests, but refuse what would begin a root; Redis runs this call even when its memory is full."""
-    args = (settings, free_slots, limits.packed, *(arg for request in requests for arg in request.args))
-    return ShardCall(function="acker_apply_full_v2", args=args, decode=_applied)
+    return ShardCall(
+        function="acker_apply_full_v2", args=_args(settings, free_slots, limits, requests), decode=_applied
+    )
+
+
+def _args(settings: bytes, free_slots: bytes, limits: ApplyLimits, requests: Sequence[ShardRequest]) -> Command:
+    args: Command = (settings, free_slots, limits.packed)
+    return args + requests[0].args if len(requests) == 1 else args + tuple(chain.from_iterable(map(_ARGS, requests)))
 
 
 ApplyFunction = Callable[[bytes, bytes, ApplyLimits, Sequence[ShardRequest]], ShardCall[AppliedRequests]]
