@@ -8,7 +8,7 @@ import httpx
 import pytest
 from acker_client import Acker, AsyncAcker, EndOn, RetriesExhausted, UnknownRoot
 from acker_client.config import ClientConfig, address_from
-from acker_client.testing import MemoryAcker
+from acker_client.testing import MemoryAcker, lost_reply
 
 ONE = {"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}
 REFUSED = httpx.ConnectError("refused")
@@ -172,6 +172,23 @@ def test_topologies_are_created_read_changed_and_deleted(acker, service):
     assert dict(service.requests[-1].url.params) == {"force": "true", "discard": "true"}
     with pytest.raises(acker_error("UnknownTopology")):
         acker.topologies.get("default")
+
+
+def test_a_deletion_whose_answer_is_lost_is_done_where_its_repeat_finds_nothing(acker, service):
+    acker.topologies.get("default")
+    service.faults += [lost_reply(httpx.ReadTimeout("lost"))]
+    acker.topologies.delete("default")
+    assert [request.method for request in service.requests[-2:]] == ["DELETE", "DELETE"]
+    with pytest.raises(acker_error("UnknownTopology")):
+        acker.topologies.delete("default")
+
+
+@pytest.mark.parametrize("fault", [REFUSED, httpx.Response(429, headers={"Retry-After": "0"})], ids=["refused", "429"])
+def test_a_deletion_that_was_not_tried_before_says_that_there_is_nothing(acker, service, fault):
+    acker.topologies.delete("default")
+    service.faults += [fault]
+    with pytest.raises(acker_error("UnknownTopology")):
+        acker.topologies.delete("default")
 
 
 def test_a_new_topology_has_an_automatic_window_unless_it_is_given_another(acker, service):

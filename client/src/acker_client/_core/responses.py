@@ -18,7 +18,7 @@ CERTIFICATE_ADVICE = (
     "the certificate is for"
 )
 
-OK = 200
+OK, FAILED = 200, 500
 
 _STATES = {state.value: state for state in OperationState}
 _ADMITTED = frozenset(state.value for state in OperationState if state not in NOT_ADMITTED)

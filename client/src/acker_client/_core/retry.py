@@ -3,16 +3,19 @@
 import logging
 from typing import TYPE_CHECKING
 
+from acker_protocol.errors import ServiceError
+
 from acker_client._core import requests
 from acker_client._core.effects import Flow, Sleep
 from acker_client._core.hot_path import TopologySession
-from acker_client._core.responses import CERTIFICATE_ADVICE, OK, Failure, Response, classify, is_admitted
+from acker_client._core.responses import CERTIFICATE_ADVICE, FAILED, OK, Failure, Response, classify, is_admitted
 from acker_client._core.topology import TopologyInfo, read_topology_info
 from acker_client.errors import AckerError, InvalidResponse, RetriesExhausted
 
 if TYPE_CHECKING:
     from acker_client._core.effects import EffectResult
     from acker_client._core.requests import Request
+    from acker_client._core.responses import NoResponse
     from acker_client.config import ClientConfig
 
 INFO_MAX_AGE_S = 60.0
@@ -98,6 +101,7 @@ class RetrySession(TopologySession):
     def _attempts(
         self, request: "Request", *, since: float, answer: "EffectResult | Exception" = None
     ) -> Flow[Response]:
+        may_be_done = False
         for delay in self.config.backoff_delays():
             if isinstance(answer, Exception):
                 raise answer
@@ -107,11 +111,12 @@ class RetrySession(TopologySession):
             self._ever_reached = self._ever_reached or isinstance(response, Response) or not response.refused_by
             failure = classify(request, response)
             self._failing = self._failing and failure is not None and failure.retryable
-            if failure is None:
+            if failure is None or (may_be_done and _is_gone(request, failure)):
                 assert isinstance(response, Response)
                 return response
             if not failure.retryable:
                 raise failure.error
+            may_be_done = may_be_done or _may_be_done(response)
             yield from self._backoff(request, failure, since=since, delay=delay)
         raise AssertionError("the delays never end")
 
@@ -186,6 +191,16 @@ def send_once(request: "Request") -> Flow[Response]:
         f"the answer to {request.method} {request.path} did not come, and it is not sent again ({failure.error})",
         outcome_unknown=not failure.refused_by,
     ) from failure.error
+
+
+def _may_be_done(response: "Response | NoResponse") -> bool:
+    """Whether a request without an answer to it may have been done: its answer was lost, or the service failed."""
+    return response.status >= FAILED if isinstance(response, Response) else not response.refused_by
+
+
+def _is_gone(request: "Request", failure: Failure) -> bool:
+    """Whether a repeat did not find what it was to delete."""
+    return isinstance(failure.error, ServiceError) and failure.error.code == request.gone
 
 
 def _where(failure: Failure) -> str:
