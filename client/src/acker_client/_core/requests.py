@@ -11,6 +11,7 @@ from acker_protocol import routes
 from acker_protocol.errors import UnknownSpout, UnknownTopology
 from acker_protocol.ids import format_id
 from acker_protocol.operations import Operation, OperationState
+from acker_protocol.values import value
 from acker_protocol.wire.operations import encode_batch, encode_operation
 from acker_protocol.wire.packed import CONTENT_TYPE, MAX_BYTES, NotPackable, encode_packed, fits
 
@@ -34,7 +35,7 @@ class Packable(Protocol):
 _write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Request:
     """One request. Every attempt sends the same bytes; ``key`` is None where a repeat changes nothing.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from acker_protocol.errors import ServiceError, from_document
 from acker_protocol.operations import NOT_ADMITTED, OperationState
+from acker_protocol.values import value
 
 from acker_client._core.requests import OperationResult, Request
 from acker_client.errors import InvalidResponse
@@ -24,7 +25,7 @@ _STATES = {state.value: state for state in OperationState}
 _ADMITTED = frozenset(state.value for state in OperationState if state not in NOT_ADMITTED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Response:
     """A response as it came, and the proxy through which it came."""
 

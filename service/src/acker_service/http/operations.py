@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from acker_protocol.errors import InvalidRequest, MethodNotAllowed, ServiceError
 from acker_protocol.operations import Init, Operation
 from acker_protocol.routes import IDEMPOTENCY_KEY
+from acker_protocol.values import value
 from acker_protocol.wire.fields import idempotency_key
 from acker_protocol.wire.operations import VERBS
 from starlette.datastructures import State
@@ -71,7 +72,7 @@ class Address:
     is_name: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Admitted:
     """A request whose head is in order. ``repeat_key`` is its idempotency key as it was sent, None where none was.
 

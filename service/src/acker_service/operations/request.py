@@ -1,10 +1,10 @@
 """A request to apply operations, and the reply to it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from acker_protocol.errors import ServiceError, StoreUnavailable
 from acker_protocol.operations import REFUSED, Init, Operation, OperationState
+from acker_protocol.values import value
 from acker_protocol.wire.operations import names_of
 
 from acker_service.operations.batch import OperationBatch, ShardPart, SingleOperation
@@ -14,7 +14,7 @@ from acker_service.redis.errors import is_denied
 from acker_service.topologies.topology import Topology
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ApplyRequest:
     """Operations that came to one endpoint, under one idempotency key (None: without one)."""
 
@@ -87,7 +87,7 @@ class ApplyRequest:
         return ShardRequest(operations=encoded, fingerprint=known_by, is_single=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Reply:
     """The results of a request, one code per operation; ``replayed`` if every shard had applied it before."""
 

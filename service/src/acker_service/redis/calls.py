@@ -1,9 +1,10 @@
 """Describes calls to Redis without making them: the command, and how its reply is decoded."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
+
+from acker_protocol.values import value
 
 from acker_service.redis import keys
 from acker_service.redis.stamp import Stamp, unwrap
@@ -14,7 +15,7 @@ Argument = str | bytes | int
 Command = tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Call(Generic[R]):
     """One command and its decoder; `RedisClient.execute` sends it and gives the decoded reply.
 
@@ -29,7 +30,7 @@ class Call(Generic[R]):
     confirm: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ShardCall(Generic[R]):
     """A function of the library without the shard's key and stamp, which `Shards` adds."""
 

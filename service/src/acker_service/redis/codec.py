@@ -21,6 +21,7 @@ from acker_protocol.operations import (
     OperationState,
     Outcome,
 )
+from acker_protocol.values import value
 from acker_protocol.wire import packed
 from acker_protocol.wire.operations import names_of
 from numpy.typing import NDArray
@@ -119,7 +120,7 @@ class Layout:
         return root_id // self.shards % self.buckets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Fingerprint:
     """What a shard remembers a request by: ``set`` is the set that remembers it, ``hash`` its even hash.
 
@@ -131,7 +132,7 @@ class Fingerprint:
     partial_hash: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ShardRequest:
     """A request's part for one shard: encoded operations, and under an idempotency key its fingerprint.
 

@@ -8,6 +8,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
+from acker_protocol.values import value
+
 from acker_service.redis.calls import Command, ShardCall
 from acker_service.redis.codec import Indexes, ShardRequest
 
@@ -79,7 +81,7 @@ class ApplyLimits:
         object.__setattr__(self, "packed", packed + shards)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Applied:
     """The results of one request in one shard: one code per operation; ``replayed`` if it had been applied before."""
 
@@ -108,7 +110,7 @@ Result = Applied | SpoutsNeeded
 """What a shard answers a request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AppliedRequests:
     """The results of all requests of a call, and the free slots that they left, packed as they were given."""
 
