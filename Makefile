@@ -62,7 +62,7 @@ model-long: $(VENV)/.dev ## Likewise with one fault more (an hour, and up to 16 
 test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)
 	$(PYTEST) $(PAGES) $(PLUGIN)
 
-test-clients: $(VENV)/.dev ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
+test-clients: $(VENV)/.dev $(if $(shell command -v npm),$(TYPESCRIPT)/node_modules/.package-lock.json) ## Play the scenarios of tests/conformance with the client of each language, through a proxy that loses answers (minutes); CLIENT=python for one
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests/conformance $(if $(CLIENT),,tests/clients) --client $(or $(CLIENT),all)
 	$(if $(filter-out go,$(CLIENT)),,cd client/go && $(GO) test ./... && cd integration && $(GO) test ./...)
 	$(if $(filter-out java,$(CLIENT)),,cd client/java && $(MVN) test)

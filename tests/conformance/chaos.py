@@ -365,10 +365,12 @@ class Run:
 
     def _kill(self) -> None:
         chance = random.Random(f"kill {self.outcome.seed} {self.outcome.number}")
-        while not self._over.wait(chance.uniform(*BETWEEN_KILLS_S)):
+        while True:  # the first at once: a run may be over before the next
             name = chance.choice([*self._bolts])
             self._bolts[name].kill()
             self._kills[name] += 1
+            if self._over.wait(chance.uniform(*BETWEEN_KILLS_S)):
+                return
 
 
 def weather(seed: int) -> Iterator[Fault]:
