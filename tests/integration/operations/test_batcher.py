@@ -25,6 +25,8 @@ Answered = Callable[[list[Any]], None]
 R, S = 4, 8
 """Two roots of one shard."""
 E, F, G = 0xE1, 0xE2, 0xE3
+ANSWERED_S = 20.0
+"""Who waits longer than this for an answer waits for ever."""
 
 
 @pytest.fixture
@@ -292,7 +294,9 @@ async def test_a_fault_of_our_own_is_answered_and_holds_nothing_up(
             patch.setattr(batcher._PendingCall, "call", fail)
         else:
             patch.setattr(parts.redis, "_result", fail)
-        answers = await asyncio.gather(*(call.post(ack(R, E), key=f"{number}") for number in range(4)))
+        async with asyncio.timeout(ANSWERED_S):
+            answers = await asyncio.gather(*(call.post(ack(R, E), key=f"{number}") for number in range(4)))
     assert [answer.status_code for answer in answers] == [500] * 4
     assert [server.under_way for server in parts.applier.batcher._servers.values()] == [0]
-    assert await call.state(ack(S, E)) == "early"
+    async with asyncio.timeout(ANSWERED_S):
+        assert await call.state(ack(S, E)) == "early"
