@@ -16,7 +16,7 @@ CORE := client/src/acker_client/_core
 COMPILED := $(CORE)/compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test test-model model model-long test-pages faults test-stores test-all test-bench test-integrations test-contract \
+.PHONY: help setup dev demo serve test test-model model model-long trust fuzz timing sbom audit test-pages faults test-stores test-all test-bench test-integrations test-contract \
         test-clients check-clients chaos-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx test-compiled airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster bench bench-long \
         bench-page docs docs-serve images check format lock dist wheels test-dist clean
 TYPESCRIPT := client/typescript
@@ -53,11 +53,14 @@ test: $(VENV)/.dev ## Run the quick tests: all that need no second system (under
 test-model: $(VENV)/.dev ## Hold the state machine in Lua to the one in Python, and the store to its model (a minute)
 	$(PYTEST) tests/model
 
-model: $(VENV)/.dev ## Try every interleaving of small trees with up to three faults, over the state machine itself (minutes)
+model: $(VENV)/.dev ## Try every interleaving of small trees with up to three faults, over the state machine itself, and keep the sizes for docs/trust.md (minutes)
 	$(BIN)/python -m tests.interleavings
 
 model-long: $(VENV)/.dev ## Likewise with one fault more (an hour, and up to 16 GiB of memory)
 	$(BIN)/python -m tests.interleavings --long
+
+trust: $(VENV)/.dev ## Write docs/trust.md of the results of the last long runs, which are kept in docs/trust/results
+	$(BIN)/python -m docs.trust
 
 test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)
 	$(PYTEST) $(PAGES) $(PLUGIN)

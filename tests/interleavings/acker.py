@@ -85,9 +85,18 @@ class Acker:
         """Lose what is owed, as a service that dies does; return the store after it."""
         return self._step(number, ("forget",), lambda store: replace(store, owed=()))
 
-    def release(self, number: int) -> int:
-        """Remove what is in the mailbox; return the store after it."""
-        return self._step(number, ("release",), lambda store: replace(store, mailbox=()))
+    def unread(self, number: int) -> int:
+        """Return whose completions are in the mailbox: 1 for the root's, 2 for the other root's, 3 for both."""
+        return sum({1 << (done.root_id == OTHER_ROOT) for done in self.stores[number].mailbox})
+
+    def release(self, number: int, whose: int) -> int:
+        """Remove completions of these roots from the mailbox; return the store after it."""
+
+        def released(store: Store) -> Store:
+            left = (done for done in store.mailbox if not whose >> (done.root_id == OTHER_ROOT) & 1)
+            return replace(store, mailbox=tuple(left))
+
+        return self._step(number, ("release", whose), released)
 
     def _step(self, number: int, name: tuple[object, ...], change: Callable[[Store], Store]) -> int:
         step = (number, *name)
@@ -126,7 +135,10 @@ class Acker:
             free_slots=None if slots is None else slots - store.pending,
         )
         if operation.root_id == OTHER_ROOT:
-            return replace(store, other=done.state), done.operation_state
+            store = replace(store, other=done.state)
+            if done.completion is not None and self.scenario.workers:
+                store = replace(store, mailbox=(*store.mailbox, done.completion))
+            return store, done.operation_state
         store = replace(store, root=done.state, first=self._first(store, operation, done.operation_state))
         return self._completed(store, done.completion), done.operation_state
 

@@ -54,13 +54,17 @@ class Design:
 
     ``remembers_requests``: a repeated request has no effect. ``tells_at_once``: a completion is in the mailbox in the
     step that ends its root. ``handles_first``: a reader handles a completion before it releases it.
-    ``takes_slots_at_once``: a free slot is looked for in the step that takes it.
+    ``takes_slots_at_once``: a free slot is looked for in the step that takes it. ``applies_at_once``: a replica reads a
+    root and writes it in one step, so that no other replica comes in between. ``settles_what_it_posted``: a delivery
+    worker removes the completions that it posted, and not all that have come since.
     """
 
     remembers_requests: bool = True
     tells_at_once: bool = True
     handles_first: bool = True
     takes_slots_at_once: bool = True
+    applies_at_once: bool = True
+    settles_what_it_posted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +72,14 @@ class Scenario:
     """One root and all that may happen to it.
 
     ``work`` has to be done before the root may end as acked. ``faults`` is how often anything may go wrong: a run
-    crashes and its messages come again, a message is delivered twice, a copy of a request comes late, a reader or the
-    service crashes. Without them a request that gets lost changes nothing: its caller sends it again. ``expires``: time
-    may pass, beyond the deadline and then beyond the retention. ``slots`` is how many roots may be pending (None: no
-    limit).
+    crashes and its messages come again, a message is delivered twice, a copy of a request comes late, a reader, the
+    service or a delivery worker crashes, a lease lapses under a worker that lives, a post is not answered. Without them
+    a request that gets lost changes nothing: its caller sends it again. ``expires``: time may pass, beyond the deadline
+    and then beyond the retention. ``slots`` is how many roots may be pending (None: no limit).
+
+    Several replicas share the store, and a request is one step there, whichever of them serves it: one that is sent
+    again to another replica, while the first one still works on it, is a copy that comes late. ``workers`` is how many
+    replicas deliver completions to a callback, in place of ``readers``, each under a lease.
     """
 
     name: str
@@ -80,6 +88,7 @@ class Scenario:
     rules: TopologyRules = RULES
     design: Design = Design()
     readers: int = 1
+    workers: int = 0
     slots: int | None = None
     faults: int = 1
     expires: bool = False

@@ -69,8 +69,15 @@ SLOT = Scenario(
     slots=1,
 )
 READERS = replace(CHAIN, name="a → b, with two readers", readers=2)
+DELIVERED = replace(CHAIN, name="a → b, delivered by two replicas", workers=2)
+BESIDE = Scenario(
+    name="a, beside another root, delivered by two replicas",
+    programs=(spout(), OTHER_SPOUT, bolt("a", A)),
+    work=frozenset("a"),
+    workers=2,
+)
 
-SOUND = (CHAIN, FAN, JOIN, FAILS, ALL, SLOT, READERS)
+SOUND = (CHAIN, FAN, JOIN, FAILS, ALL, SLOT, READERS, DELIVERED, BESIDE)
 """Acker as it is: nothing may be found."""
 
 
@@ -160,5 +167,21 @@ ORDERED = _scenario(
     work="abc",
 )
 
-MISTAKES = (SPLIT, TOLD_APART, RELEASED_FIRST, RANDOM, COMPACT, REPLACED, SLOT_SEEN_BEFORE, ORDERED)
+APPLIED_APART = replace(
+    FAN,
+    name="two replicas that read a root in one step and write it in another",
+    design=Design(applies_at_once=False),
+    faults=0,
+)
+SETTLED_UNSEEN = replace(
+    BESIDE,
+    name="a delivery worker that settles all that is in the mailbox",
+    design=Design(settles_what_it_posted=False),
+    faults=0,
+)
+
+MISTAKES = (
+    *(SPLIT, TOLD_APART, RELEASED_FIRST, RANDOM, COMPACT, REPLACED, SLOT_SEEN_BEFORE, ORDERED),
+    *(APPLIED_APART, SETTLED_UNSEEN),
+)
 """Each breaks a promise, which has to be found."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from acker_protocol.operations import Outcome
-from acker_protocol.states import Tree
+from acker_protocol.states import Finished, Tree
 
 from tests.interleavings.acker import miscounted
 from tests.interleavings.scenario import Scenario
@@ -92,6 +92,8 @@ def broken_promise(worlds: Worlds, world: int) -> str | None:
 def how_it_ended(worlds: Worlds, world: int) -> str:
     """Return how the root ended, where nothing happens any more."""
     store = worlds.store(world)
+    if worlds.scenario.workers and isinstance(store.other, Finished) and not worlds.is_other_told(world):
+        return LOST
     if not store.completions:
         return "pending" if isinstance(store.root, Tree) and worlds.scenario.expires else LOST
     return store.completions[0].outcome.value if worlds.is_told(world) else LOST

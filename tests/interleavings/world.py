@@ -1,7 +1,8 @@
 """The world of a scenario at one moment, as one number, and all that may happen next.
 
 The number holds the store of the acker, what lies in the queue, how far each run is, copies of requests that are on
-their way, what each reader holds, what was told, which work is done, the time, and the faults that are left.
+their way, what each reader and delivery worker holds, the lease, what was told, which work is done, the time, and the
+faults that are left.
 """
 
 from collections.abc import Iterator
@@ -47,9 +48,17 @@ class _Looked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """A step of a known mistake: a replica reads the store, and the next step writes over what is there then."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Called:
     """A step: a request, by its number. ``admitted`` is the step after an answer that admits it; after another it is
-    the next one, and without a next one (``waits``) it is asked again. ``copy`` is the place of a late copy.
+    the next one, and without a next one (``waits``) it is asked again. ``copy`` is the place of a late copy, ``loaded``
+    that of the store that was read before (None: it is read in this step).
     """
 
     request: int
@@ -59,6 +68,10 @@ class _Called:
     waits: bool
     limited: bool
     copy: int
+    loaded: int | None = None
+
+
+_Step = _Sent | _Looked | _Loaded | _Called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +82,7 @@ class _Run:
     place: int
     before: int | None
     takes: tuple[int, ...]
-    steps: tuple[_Sent | _Looked | _Called, ...]
+    steps: "tuple[_Step, ...]"
     begun: bool
 
 
@@ -84,7 +97,9 @@ class Worlds:
         self._queue = {message: self._fields.take(COUNT_BITS) for message in scenario.messages}
         self._work = {work: self._fields.take(1) for work in sorted(scenario.work)}
         self._time, self._told = self._fields.take(2), self._fields.take(2)
-        self._readers = [self._fields.take(2) for _ in range(scenario.readers)]
+        self._readers = [] if scenario.workers else [self._fields.take(2) for _ in range(scenario.readers)]
+        self._workers = [(self._fields.take(2), self._fields.take(2)) for _ in range(scenario.workers)]
+        self._lease = self._fields.take(2)
         self._requests: dict[int, _Called] = {}
         self._runs = [run for program in scenario.programs for run in self._compile(program)]
         self._copies = [(1 << called.copy, called) for called in self._requests.values()]
@@ -104,7 +119,7 @@ class Worlds:
             yield _Run(name=program.name, place=place, before=before, takes=takes, steps=steps, begun=not takes)
             before = place
 
-    def _steps(self, program: Program) -> Iterator[_Sent | _Looked | _Called]:
+    def _steps(self, program: Program) -> Iterator[_Step]:
         at = 1
         for step in program.steps:
             if isinstance(step, Send):
@@ -112,14 +127,19 @@ class Worlds:
                 at += 1
                 continue
             looks = not self.scenario.design.takes_slots_at_once and isinstance(step.operations[0], Init)
-            after = at + step.tries * (2 if looks else 1)
+            loads = not self.scenario.design.applies_at_once
+            after = at + step.tries * (2 if looks or loads else 1)
             for attempt in range(step.tries):
+                loaded = self._fields.take(STORE_BITS) if loads else None
+                if loaded is not None:
+                    yield _Loaded(place=loaded)
                 if looks:
                     yield _Looked()
-                yield self._called(step, admitted=after, waits=attempt == step.tries - 1, limited=not looks)
+                waits = attempt == step.tries - 1
+                yield self._called(step, admitted=after, waits=waits, limited=not looks, loaded=loaded)
             at = after
 
-    def _called(self, call: Call, *, admitted: int, waits: bool, limited: bool) -> _Called:
+    def _called(self, call: Call, *, admitted: int, waits: bool, limited: bool, loaded: int | None) -> _Called:
         called = _Called(
             request=len(self._requests),
             operations=call.operations,
@@ -128,6 +148,7 @@ class Worlds:
             waits=waits,
             limited=limited,
             copy=self._fields.take(1),
+            loaded=loaded,
         )
         self._requests[called.request] = called
         return called
@@ -147,6 +168,7 @@ class Worlds:
         self._serve_copies(world, expected)
         self._tell(world, expected, faulty)
         self._read(world, expected, faulty)
+        self._deliver(world, expected, faulty)
         self._pass_time(world, expected)
         if not world >> self._faults:
             return expected, []
@@ -171,6 +193,10 @@ class Worlds:
             case _Looked():
                 if self.acker.has_slot(world & _STORE):
                     expected.append((f"{run.name}: finds a free slot", world + on))
+            case _Loaded():
+                expected.append(
+                    (f"{run.name}: a replica reads the root", world + on + ((world & _STORE) << step.place))
+                )
             case _Called():
                 after, admitted = self._serve(world | step.work, step)
                 if admitted or not step.waits:
@@ -185,9 +211,12 @@ class Worlds:
                 faulty.append((f"{run.name}: crashes", crashed + sum(1 << place for place in run.takes)))
 
     def _serve(self, world: int, called: _Called) -> tuple[int, bool]:
-        store = world & _STORE
+        store = known = world & _STORE
+        if called.loaded is not None:
+            known = world >> called.loaded & _STORE
+            world -= known << called.loaded
         phase = world >> self._time & 3
-        after, admitted = self.acker.serve(store, called.request, called.operations, phase, limited=called.limited)
+        after, admitted = self.acker.serve(known, called.request, called.operations, phase, limited=called.limited)
         return world + after - store, admitted
 
     def _serve_copies(self, world: int, expected: list[Next]) -> None:
@@ -207,7 +236,7 @@ class Worlds:
     def _read(self, world: int, expected: list[Next], faulty: list[Next]) -> None:
         """Let each reader read, handle and release a completion, in the order of its design."""
         store = world & _STORE
-        released = world + self.acker.release(store) - store
+        released = world + self.acker.release(store, self.acker.unread(store)) - store
         handles_first = self.scenario.design.handles_first
         for number, place in enumerate(self._readers):
             at, name = world >> place & 3, f"reader {number}"
@@ -224,6 +253,32 @@ class Worlds:
                 expected.append((f"{name} releases it", released - (2 << place)))
             if at:
                 faulty.append((f"{name} crashes", world - (at << place)))
+
+    def _deliver(self, world: int, expected: list[Next], faulty: list[Next]) -> None:
+        """Let each delivery worker take the lease and what is in the mailbox, post it, and settle it."""
+        store = world & _STORE
+        unread, holder = self.acker.unread(store), world >> self._lease & 3
+        for number, (place, held) in enumerate(self._workers, start=1):
+            at, whose, name = world >> place & 3, world >> held & 3, f"the worker of replica {number}"
+            free = world - (number << self._lease) if holder == number else world
+            idle = free - (at << place) - (whose << held)
+            if at == 0 and unread and not holder:
+                taken = world + (number << self._lease) + (1 << place) + (unread << held)
+                expected.append((f"{name} takes the lease and what is in the mailbox", taken))
+            elif at == 0 and holder == number:
+                expected.append(("the lease of a worker that died lapses", free))
+            elif at == 1:
+                posted = (world | whose << self._told) + (1 << place)
+                expected.append((f"{name} posts it", posted))
+                faulty.append((f"{name} posts it, and gets no answer", idle | whose << self._told))
+                faulty.append((f"{name} cannot post it", idle))
+            elif at == 2:
+                settled = whose if self.scenario.design.settles_what_it_posted else unread
+                expected.append((f"{name} settles it", idle + self.acker.release(store, settled) - store))
+            if at:
+                faulty.append((f"{name} dies", world - (at << place) - (whose << held)))
+                if holder == number:
+                    faulty.append((f"the lease of {name} lapses", free))
 
     def _pass_time(self, world: int, expected: list[Next]) -> None:
         if not self.scenario.expires:
@@ -249,5 +304,9 @@ class Worlds:
         """Whether all work is done."""
         return world & self.all_work == self.all_work
 
+    def is_other_told(self, world: int) -> bool:
+        """Whether a completion of the other root was told, where delivery workers do that."""
+        return bool(world >> self._told & 2)
+
     def _is_told(self, world: int) -> bool:
-        return bool(world >> self._told & 3)
+        return bool(world >> self._told & 1)

@@ -1,0 +1,84 @@
+"""Results of long runs, each kept as docs/trust/results/NAME.json, of which docs/trust.md is made.
+
+Every file has ``run``, which `Run` makes: the ``command`` that repeats it, the ``date``, ``took_s``, the ``commit``
+(with ``+`` where files had changed), the ``machine``, and the ``seed`` (null: it has none). Besides:
+
+``model``       ``searches``: of each ``scenario``, ``faults``, ``time_passes``, ``worlds``, ``steps``, ``cpu_s``, and of
+                a known mistake ``broken``, the promise, and ``story_steps``. ``memory_mib``.
+``model-long``  likewise.
+``faults``      the long run of `make faults-long`: ``faults`` (kind: how many), ``clients`` (kind: how many processes),
+                ``stores`` (kind: how many faults), ``operations``, ``roots``, ``lost``, ``early``, ``twice``,
+                ``not_linearizable``, ``premature`` (timeouts before their deadline), ``latest_timeout_s`` (the latest
+                one in normal operation, after its deadline). Further fields are kept and not shown.
+``mutations``   ``made`` and ``noticed``: how many rules were broken, by file; ``unnoticed``: those that no test noticed.
+``fuzz``        ``targets``: of each its ``inputs``, ``seconds``, ``corpus`` (inputs that are kept), ``engine`` and
+                ``findings``.
+``timing``      ``comparisons``: of each ``what``, ``rounds``, ``first_ns`` and ``last_ns`` (medians with the first or
+                the last byte wrong), ``ratio``, ``spread`` and, as a control, ``naive``.
+``dependencies`` ``packages``: how many the bill of materials names; ``audit``: what pip-audit said, or why it could not.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.machine import machine
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parent / "results"
+
+_MACHINE = ("processors", "memory", "system", "store", "python")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that has begun: what repeats it, and where and when it is made."""
+
+    command: str
+    seed: int | None = None
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    began_s: float = field(default_factory=time.monotonic)
+
+    def document(self, *, before_s: float = 0.0) -> dict[str, Any]:
+        """Describe the run as it is now; ``before_s`` is what it took before it was stopped and went on."""
+        own = machine()
+        return {
+            "command": self.command,
+            "date": f"{self.began:%Y-%m-%d}",
+            "took_s": round(before_s + time.monotonic() - self.began_s, 1),
+            "seed": self.seed,
+            "commit": commit(),
+            "machine": {name: own[name] for name in _MACHINE},
+        }
+
+
+def commit() -> str:
+    """Return the commit of the files, with ``+`` where one of them has changed since; empty outside of a clone."""
+    named = _git("rev-parse", "--short=8", "HEAD")
+    return named + "+" * bool(_git("status", "--porcelain", "--untracked-files=no")) if named else ""
+
+
+def keep(name: str, run: Mapping[str, Any], result: Mapping[str, Any], folder: Path = RESULTS) -> None:
+    """Keep a result in the place of the one before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"run": run, **result}, indent=1, ensure_ascii=False)
+    (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+def read(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
+    """Return a result that is kept; None where the run has not been made."""
+    file = folder / f"{name}.json"
+    if not file.exists():
+        return None
+    document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return document
+
+
+def _git(*command: str) -> str:
+    ended = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    return ended.stdout.strip()
