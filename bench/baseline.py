@@ -32,7 +32,7 @@ def codes(folder: Path) -> dict[str, Path]:
     A clone that lacks the commit has only the present code. The files of the commit are those of a worktree, but Git
     keeps no record of them, so nothing is left when a run is killed.
     """
-    archive = _git("archive", COMMIT)
+    archive = git("archive", COMMIT)
     if not archive:
         return {"": ROOT}
     root = folder / "baseline"
@@ -80,10 +80,10 @@ def both(line: Line, earlier: Series | None) -> tuple[Line, Line | Skipped]:
 
 def head() -> str:
     """Return the short name of the commit that is checked out."""
-    return _git("rev-parse", "--short", "HEAD").decode().strip() or "unknown"
+    return git("rev-parse", "--short", "HEAD").decode().strip() or "unknown"
 
 
-def _git(*arguments: str) -> bytes:
+def git(*arguments: str) -> bytes:
     """Return what Git prints; nothing where it fails or is not installed."""
     git = shutil.which("git")
     ended = git and subprocess.run([git, *arguments], cwd=ROOT, capture_output=True, check=False)

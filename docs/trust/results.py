@@ -3,23 +3,24 @@
 Every file has ``run``, which `Run` makes: the ``command`` that repeats it, the ``date``, ``took_s``, the ``commit``
 (with ``+`` where files had changed), the ``machine``, and the ``seed`` (null: it has none). Besides:
 
-``model``       ``searches``: of each ``scenario``, ``faults``, ``time_passes``, ``worlds``, ``steps``, ``cpu_s``, and of
-                a known mistake ``broken``, the promise, and ``story_steps``. ``memory_mib``.
+``model``       ``searches``: of each ``scenario``, ``faults``, ``time_passes``, ``worlds``, ``steps``, ``cpu_s``, and
+                of a known mistake ``broken``, the promise, and ``story_steps``. ``memory_mib``.
 ``model-long``  likewise.
 ``faults``      the long run of `make faults-long`: ``faults`` (kind: how many), ``clients`` (kind: how many processes),
                 ``stores`` (kind: how many faults), ``operations``, ``roots``, ``lost``, ``early``, ``twice``,
                 ``not_linearizable``, ``premature`` (timeouts before their deadline), ``latest_timeout_s`` (the latest
                 one in normal operation, after its deadline). Further fields are kept and not shown.
-``mutations``   ``made`` and ``noticed``: how many rules were broken, by file; ``unnoticed``: those that no test noticed.
+``mutations``   ``made`` and ``noticed``: how many rules were broken, by file; ``unnoticed``: those that no test
+                noticed.
 ``fuzz``        ``targets``: of each its ``inputs``, ``seconds``, ``corpus`` (inputs that are kept), ``engine`` and
                 ``findings``.
 ``timing``      ``comparisons``: of each ``what``, ``rounds``, ``first_ns`` and ``last_ns`` (medians with the first or
                 the last byte wrong), ``ratio``, ``spread`` and, as a control, ``naive``.
-``dependencies`` ``packages``: how many the bill of materials names; ``audit``: what pip-audit said, or why it could not.
+``dependencies`` ``packages``: how many the bill of materials names; ``audit``: what pip-audit said, or why it could
+                not say anything.
 """
 
 import json
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.baseline import git
 from bench.machine import machine
 
 ROOT = Path(__file__).parents[2]
@@ -59,8 +61,8 @@ class Run:
 
 def commit() -> str:
     """Return the commit of the files, with ``+`` where one of them has changed since; empty outside of a clone."""
-    named = _git("rev-parse", "--short=8", "HEAD")
-    return named + "+" * bool(_git("status", "--porcelain", "--untracked-files=no")) if named else ""
+    named = git("rev-parse", "--short=8", "HEAD").decode().strip()
+    return named + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))
 
 
 def keep(name: str, run: Mapping[str, Any], result: Mapping[str, Any], folder: Path = RESULTS) -> None:
@@ -77,8 +79,3 @@ def read(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
         return None
     document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return document
-
-
-def _git(*command: str) -> str:
-    ended = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)
-    return ended.stdout.strip()

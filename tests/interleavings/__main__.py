@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from docs.trust import results
-
 from tests.interleavings.scenario import Scenario
 from tests.interleavings.scenarios import (
     ALL,

@@ -205,10 +205,14 @@ class Worlds:
                     if not served >> step.copy & 1:
                         name = f"{run.name}: request {step.request} is answered, and a copy of it comes later"
                         faulty.append((name, served | 1 << step.copy))
-        if run.takes:
+        self._crash(world, run, at, faulty)
+
+    @staticmethod
+    def _crash(world: int, run: _Run, at: int, faulty: list[Next]) -> None:
+        """Let a run end in the middle; its messages come again."""
+        if run.takes and all(world >> place & _COUNT < MOST_MESSAGES for place in run.takes):
             crashed = world + ((_STEP - at) << run.place)
-            if all(world >> place & _COUNT < MOST_MESSAGES for place in run.takes):
-                faulty.append((f"{run.name}: crashes", crashed + sum(1 << place for place in run.takes)))
+            faulty.append((f"{run.name}: crashes", crashed + sum(1 << place for place in run.takes)))
 
     def _serve(self, world: int, called: _Called) -> tuple[int, bool]:
         store = known = world & _STORE
