@@ -3,9 +3,7 @@
 The interpreted one is loaded a second time beside the compiled one. Run by ``make test-compiled``.
 """
 
-from collections.abc import Callable, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -16,77 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.header_forms import FORMS, ONE
+from tests.support.hot_path_forms import both, context, outcome, received
 
 if hot_path_form.form_of(hot_path) != "compiled":
     pytest.skip("the hot path is not compiled here, or not to be used: make test-compiled", allow_module_level=True)
 
-
-def interpreted() -> ModuleType:
-    """Load the source of the hot path as a module of its own."""
-    source = Path(hot_path_form.__file__).with_name("hot_path.py")
-    spec = spec_from_file_location("interpreted_hot_path", source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MODULES = (hot_path, interpreted())
-
 IDS = st.sampled_from([1, 2, 3, 0xFFFF, 0x10000, 2**63 - 1, 2**63, 2**64 - 1]) | st.integers(1, 2**64 - 1)
 COUNTS = st.sampled_from([-(2**31), -(2**31) + 1, -1, 0, 1, 2**31 - 1]) | st.integers(-5, 5)
 NAMES = st.none() | st.sampled_from(["count", "split", "zählen", ""])
-
-
-class Submitter:
-    """Counts what is not tracked."""
-
-    def __init__(self) -> None:
-        self.untracked = 0
-
-    def count_untracked(self) -> None:
-        self.untracked += 1
-
-
-def context(module: ModuleType) -> Any:
-    """A context whose tuples are never sent."""
-    unused: Any = None
-    return module.TupleContext(
-        topology="default",
-        prefix="00 default ",
-        submitter=Submitter(),
-        session=unused,
-        buffer=unused,
-        driver=unused,
-        tuple_class=type("Own", (module.ReceivedTuple,), {"__slots__": ()}),
-    )
-
-
-def outcome(function: Callable[[], Any]) -> Any:
-    """What a function returns, or which error it raises."""
-    try:
-        return function()
-    except Exception as error:  # noqa: BLE001 - whatever one form raises, the other has to raise
-        return type(error), str(error)
-
-
-def both(function: Callable[[ModuleType], Any]) -> tuple[Any, Any]:
-    """What a function gives for each form."""
-    compiled, source = (outcome(lambda module=module: function(module)) for module in MODULES)  # type: ignore[misc]
-    return compiled, source
-
-
-def received(headers: Any) -> Callable[[ModuleType], Any]:
-    """What is received of these headers, in each form."""
-
-    def receive(module: ModuleType) -> Any:
-        used = context(module)
-        tup = used.receive(headers, "count", "fail", False)  # noqa: FBT003
-        return tup.anchors, tup.tracked, used.submitter.untracked, str(tup)
-
-    return receive
-
 
 PIECES = st.sampled_from(
     ["00 default ", "0" * 15 + "a", "f" * 16, "A" * 16, "1" * 16, "0" * 16, "-", ",", " ", "\0", "é", "\u0660"]
