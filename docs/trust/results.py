@@ -37,12 +37,19 @@ RESULTS = Path(__file__).parent / "results"
 _MACHINE = ("processors", "memory", "system", "store", "python")
 
 
+def commit() -> str:
+    """Return the commit of the files, with ``+`` where one of them has changed since; empty outside of a clone."""
+    named = git("rev-parse", "--short=8", "HEAD").decode().strip()
+    return named + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A run that has begun: what repeats it, and where and when it is made."""
 
     command: str
     seed: int | None = None
+    commit: str = field(default_factory=commit)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     began_s: float = field(default_factory=time.monotonic)
 
@@ -54,15 +61,9 @@ class Run:
             "date": f"{self.began:%Y-%m-%d}",
             "took_s": round(before_s + time.monotonic() - self.began_s, 1),
             "seed": self.seed,
-            "commit": commit(),
+            "commit": self.commit,
             "machine": {name: own[name] for name in _MACHINE},
         }
-
-
-def commit() -> str:
-    """Return the commit of the files, with ``+`` where one of them has changed since; empty outside of a clone."""
-    named = git("rev-parse", "--short=8", "HEAD").decode().strip()
-    return named + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))
 
 
 def keep(name: str, run: Mapping[str, Any], result: Mapping[str, Any], folder: Path = RESULTS) -> None:
