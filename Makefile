@@ -146,6 +146,9 @@ test-all: ## Run all that has to pass before a change lands, as .ci/run does: te
 mutations: $(VENV)/.dev ## Break every rule of the state machine and the store on purpose; a test must notice each (most of an hour; goes on where it was stopped)
 	$(BIN)/python -m pytest -m mutations tests/model -p tests.support.resumable --numprocesses 2
 
+fuzz: $(VENV)/.dev $(VENV)/.compiled $(VENV)/fuzz/.complete ## Fuzz everything that reads bytes from outside, on from where it was stopped: decoders, the compiled hot path, arguments in Redis, sockets (a quarter of an hour); SECONDS=60 for each target, ONLY=json for one
+	$(BIN)/python -m tests.fuzz $(addprefix --seconds ,$(SECONDS)) $(addprefix --only ,$(ONLY))
+
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
 	$(BIN)/python -m pytest -m fuzz
 
@@ -235,6 +238,8 @@ lock: $(VENV)/.dev ## Choose dependency versions again and write the hashed requ
 		examples/airflow/requirements.in -o examples/airflow/requirements.lock
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
 		client/wheels.in -o client/wheels.lock
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
+		tests/fuzz/requirements.in -o tests/fuzz/requirements.lock
 	for version in $(PYSPARKS); do \
 		echo "pyspark==$$version" | $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--quiet - -o tests/spark/versions/$$version.lock || exit 1; done
@@ -295,6 +300,15 @@ $(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json
 # Another PySpark, before all else that .venv has.
 $(VENV)/spark-%/.complete: tests/spark/versions/%.lock | $(VENV)/.dev
 	@echo "Installing PySpark $* into $(VENV)/spark-$*: some minutes, once"
+	@$(BIN)/python -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
+	@site() { "$$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
+		echo "import site; site.addsitedir('$$(site $(VENV))')" >"$$(site $(@D))/after.pth"
+	@touch $@
+
+# The fuzzer, with what .venv has behind it.
+$(VENV)/fuzz/.complete: tests/fuzz/requirements.lock | $(VENV)/.dev
+	@echo "Installing the fuzzer into $(VENV)/fuzz: some seconds, once"
 	@$(BIN)/python -m venv --clear $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
 	@site() { "$$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \

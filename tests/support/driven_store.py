@@ -125,6 +125,11 @@ class DrivenStore:
         return self._runner.run(at(self._store, command, key, *args))
 
     @property
+    def topology(self) -> Topology:
+        """The topology as it was begun."""
+        return self._topology
+
+    @property
     def settings(self) -> bytes:
         """What the library is told of the configuration."""
         return self._topology.settings
