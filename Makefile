@@ -149,6 +149,15 @@ mutations: $(VENV)/.dev ## Break every rule of the state machine and the store o
 fuzz: $(VENV)/.dev $(VENV)/.compiled $(VENV)/fuzz/.complete ## Fuzz everything that reads bytes from outside, on from where it was stopped: decoders, the compiled hot path, arguments in Redis, sockets (a quarter of an hour); SECONDS=60 for each target, ONLY=json for one
 	$(BIN)/python -m tests.fuzz $(addprefix --seconds ,$(SECONDS)) $(addprefix --only ,$(ONLY))
 
+timing: $(VENV)/.dev ## Measure whether comparisons with keys and signatures take the same time wherever they differ (a minute)
+	$(BIN)/python -m docs.trust.timing
+
+sbom: $(VENV)/.dev $(VENV)/dependencies/.complete ## Write dist/acker.cdx.json, which names all packages that Acker needs (CycloneDX)
+	$(BIN)/python -m docs.trust.dependencies sbom
+
+audit: $(VENV)/.dev $(VENV)/dependencies/.complete ## Besides, ask pip-audit about their known vulnerabilities
+	$(BIN)/python -m docs.trust.dependencies audit
+
 contract-fuzz: $(VENV)/.dev ## Hold an acker to its /openapi.json with many requests, others each time (minutes)
 	$(BIN)/python -m pytest -m fuzz
 
@@ -240,6 +249,8 @@ lock: $(VENV)/.dev ## Choose dependency versions again and write the hashed requ
 		client/wheels.in -o client/wheels.lock
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
 		tests/fuzz/requirements.in -o tests/fuzz/requirements.lock
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet \
+		docs/trust/dependencies.in -o docs/trust/dependencies.lock
 	for version in $(PYSPARKS); do \
 		echo "pyspark==$$version" | $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--quiet - -o tests/spark/versions/$$version.lock || exit 1; done
@@ -313,6 +324,12 @@ $(VENV)/fuzz/.complete: tests/fuzz/requirements.lock | $(VENV)/.dev
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
 	@site() { "$$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
 		echo "import site; site.addsitedir('$$(site $(VENV))')" >"$$(site $(@D))/after.pth"
+	@touch $@
+
+$(VENV)/dependencies/.complete: docs/trust/dependencies.lock | $(BIN)/python
+	@echo "Installing CycloneDX and pip-audit into $(VENV)/dependencies: some seconds, once"
+	@$(BIN)/python -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
 	@touch $@
 
 $(VENV)/airflow/.complete: examples/airflow/requirements.lock | $(BIN)/python

@@ -1,0 +1,161 @@
+"""Measures whether a comparison with a secret takes longer the more of it is right: `make timing`.
+
+Each comparison is asked about two wrong values, in turns: one wrong in its first byte, and one wrong in its last. Where
+it ends at the first difference, the second one takes longer. ``t`` is Welch's statistic of the two, without the
+slowest tenth; beyond 4.5 a difference is taken for real, as dudect has it (Reparaz, Balasch, Verbauwhede 2017). As a
+control the same is measured of a comparison that ends at the first difference.
+"""
+
+import base64
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from math import sqrt
+
+from acker_protocol import signature
+from acker_protocol.anchors_signature import check_signature, write_signature
+from acker_protocol.errors import InvalidSignature, Unauthorized
+from acker_service.http.keys import Key, Scope, authenticate, digest_of
+
+from docs.trust import results
+
+ROUNDS, CALLS = 4_000, 40
+REAL = 4.5
+SECRET, NOW_S = "a key that nobody has", 1_900_000_000
+ANCHORS = "00 default 00000000000000aa-00000000000000bb"
+
+Ask = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What was measured of one comparison, in nanoseconds a call."""
+
+    what: str
+    rounds: int
+    first_ns: float
+    last_ns: float
+    t: float
+    is_control: bool = False
+
+    @property
+    def depends(self) -> bool:
+        """Whether its time depends on where the difference is."""
+        return abs(self.t) > REAL
+
+
+def wrong(right: bytes, at: int) -> bytes:
+    """Return bytes that are wrong at one place."""
+    changed = bytearray(right)
+    changed[at] ^= 0x55
+    return bytes(changed)
+
+
+def naive(right: bytes, given: bytes) -> bool:
+    """Compare byte by byte, and end at the first difference: the control."""
+    return all(one == other for one, other in zip(right, given, strict=True))
+
+
+def pairs() -> dict[str, tuple[Ask, Ask]]:
+    """Return what is measured: of each comparison a call with the first byte wrong, and one with the last."""
+    return {
+        "a key, by its hash": (_key(0), _key(-1)),
+        "a key, the first of 100 or the last": (_placed(0), _placed(99)),
+        "the signature of a webhook": (_webhook(0), _webhook(-1)),
+        "the signature of anchors": (_anchors(0), _anchors(-1)),
+    }
+
+
+def _key(at: int) -> Ask:
+    keys = (Key(name="k", digest=wrong(digest_of(SECRET), at), scope=Scope.ACK),)
+
+    def ask() -> None:
+        with suppress(Unauthorized):
+            authenticate(keys, SECRET)
+
+    return ask
+
+
+def _placed(at: int) -> Ask:
+    keys = [Key(name="k", digest=digest_of(f"{number}"), scope=Scope.ACK) for number in range(100)]
+    keys[at] = Key(name="k", digest=digest_of(SECRET), scope=Scope.ACK)
+    return lambda: authenticate(keys, SECRET)
+
+
+def _webhook(at: int) -> Ask:
+    secret = signature.make_secret(lambda size: b"\x07" * size)
+    headers = signature.signed_headers([secret], message="msg_1", timestamp=NOW_S, body=b"{}")
+    mac = base64.b64decode(headers[signature.SIGNATURE].removeprefix("v1,"))
+    headers[signature.SIGNATURE] = "v1," + base64.b64encode(wrong(mac, at)).decode()
+
+    def ask() -> None:
+        with suppress(ValueError):
+            signature.verify([secret], headers, b"{}", now=NOW_S)
+
+    return ask
+
+
+def _anchors(at: int) -> Ask:
+    keys = (b"a secret that nobody has",)
+    written = write_signature(keys, ANCHORS, now_s=NOW_S)
+    head, mac = written[:-64], bytes.fromhex(written[-64:])
+    headers = {"Acker-Anchors": ANCHORS, "Acker-Anchors-Signature": head + wrong(mac, at).hex()}
+
+    def ask() -> None:
+        with suppress(InvalidSignature):
+            check_signature(keys, headers, now_s=NOW_S)
+
+    return ask
+
+
+def measure(what: str, first: Ask, last: Ask, *, rounds: int = ROUNDS, is_control: bool = False) -> Comparison:
+    """Measure both in turns; which comes first changes with each round."""
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds):
+        for which in (0, 1) if number % 2 else (1, 0):
+            ask = (first, last)[which]
+            began = time.perf_counter_ns()
+            for _ in range(CALLS):
+                ask()
+            taken[which].append((time.perf_counter_ns() - began) / CALLS)
+    one, other = (sorted(times)[: len(times) * 9 // 10] for times in taken)
+    return Comparison(
+        what=what,
+        rounds=rounds,
+        first_ns=round(statistics.median(one), 1),
+        last_ns=round(statistics.median(other), 1),
+        t=round(welch(one, other), 2),
+        is_control=is_control,
+    )
+
+
+def welch(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return Welch's statistic of two samples."""
+    spread = sqrt(statistics.variance(one) / len(one) + statistics.variance(other) / len(other))
+    return (statistics.fmean(other) - statistics.fmean(one)) / spread if spread else 0.0
+
+
+def main() -> int:
+    """Measure all, keep the figures, and return the exit code: 1 if the control shows nothing."""
+    run = results.Run(command="make timing")
+    gc.disable()
+    measured = [measure(what, *pair) for what, pair in pairs().items()]
+    right = digest_of(SECRET)
+    early, late = wrong(right, 0), wrong(right, -1)
+    control = "the control: a comparison that ends at the first difference"
+    measured.append(measure(control, lambda: naive(right, early), lambda: naive(right, late), is_control=True))
+    for each in measured:
+        depends = "depends on it" if each.depends else "does not show it"
+        sys.stdout.write(
+            f"{each.what:60} {each.first_ns:10.1f} ns {each.last_ns:10.1f} ns  t {each.t:8.2f}: {depends}\n"
+        )
+    results.keep("timing", run.document(), {"comparisons": [asdict(each) for each in measured]})
+    return 0 if measured[-1].depends else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
