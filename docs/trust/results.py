@@ -22,7 +22,7 @@ Every file has ``run``, which `Run` makes: the ``command`` that repeats it, the 
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,17 +53,42 @@ class Run:
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     began_s: float = field(default_factory=time.monotonic)
 
-    def document(self, *, before_s: float = 0.0) -> dict[str, Any]:
-        """Describe the run as it is now; ``before_s`` is what it took before it was stopped and went on."""
+    def document(self, *, took_s: float | None = None) -> dict[str, Any]:
+        """Describe the run as it is now; ``took_s`` is what it took where it was stopped and went on."""
         own = machine()
         return {
             "command": self.command,
             "date": f"{self.began:%Y-%m-%d}",
-            "took_s": round(before_s + time.monotonic() - self.began_s, 1),
+            "took_s": round(time.monotonic() - self.began_s if took_s is None else took_s, 1),
             "seed": self.seed,
             "commit": self.commit,
             "machine": {name: own[name] for name in _MACHINE},
         }
+
+
+class Progress:
+    """What a run has done so far, in a file, so that it goes on where it was stopped as long as its code is the same.
+
+    ``done`` has the parts that are done by name, and ``took_s`` is what they took together.
+    """
+
+    def __init__(self, file: Path, code: Sequence[str]) -> None:
+        self._file = file
+        self._code = git("rev-parse", *(f"HEAD:{part}" for part in code)).decode().split()
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        is_known = (
+            bool(self._code) and known.get("code") == self._code and not git("diff", "HEAD", "--stat", "--", *code)
+        )
+        self.done: dict[str, Any] = known["done"] if is_known else {}
+        self.took_s: float = known["took_s"] if is_known else 0.0
+
+    def add(self, name: str, part: Mapping[str, Any], *, took_s: float) -> None:
+        """Note a part that is done, in the place of the one of its name."""
+        self.done[name] = dict(part)
+        self.took_s += took_s
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        document = {"code": self._code, "took_s": self.took_s, "done": self.done}
+        self._file.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
 
 
 def keep(name: str, run: Mapping[str, Any], result: Mapping[str, Any], folder: Path = RESULTS) -> None:

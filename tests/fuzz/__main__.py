@@ -8,7 +8,6 @@ that breaks a target is kept there too, so that the tests fail until that is men
 
 import argparse
 import base64
-import json
 import re
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from bench.baseline import git
 from docs.trust import results
 from tests.fuzz import corpus
 from tests.fuzz.targets import TARGETS, running
@@ -25,7 +23,7 @@ from tests.fuzz.targets import TARGETS, running
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv/fuzz/bin/python"
 STATE = ROOT / ".fuzz"
-CODE = ("client/src", "service/src", "tests/fuzz")
+CODE = ("client/src", "service/src", *(f"tests/fuzz/{name}.py" for name in ("decoders", "sockets", "store", "targets")))
 MOST_INPUT_BYTES = 4_096
 HANGS_S = 60
 """An input that takes longer is a finding."""
@@ -41,39 +39,26 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=TARGETS, help="this target; may be given several times")
     options = parser.parse_args()
     run = results.Run(command=f"make fuzz SECONDS={options.seconds}")
-    state = State()
-    for name in options.only or state.untried(options.seconds):
-        state.add(name, _fuzz(name, options.seconds))
-        sys.stdout.write(f"{name:10} {_line(state.targets[name])}\n")
+    progress = results.Progress(STATE / "progress.json", CODE)
+    for name in options.only or _untried(progress, options.seconds):
+        _add(progress, name, _fuzz(name, options.seconds))
+        sys.stdout.write(f"{name:10} {_line(progress.done[name])}\n")
         sys.stdout.flush()
-    results.keep("fuzz", run.document(before_s=state.before_s), {"targets": state.targets})
-    return 1 if any(target["findings"] for target in state.targets.values()) else 0
+    results.keep("fuzz", run.document(took_s=progress.took_s), {"targets": progress.done})
+    return 1 if any(target["findings"] for target in progress.done.values()) else 0
 
 
-class State:
-    """What was tried of the present code: ``targets`` by name, as they are kept in the results."""
+def _untried(progress: results.Progress, seconds: int) -> list[str]:
+    """Return the targets that were tried for less than so long; all of them where none was."""
+    tried = {name: target["seconds"] for name, target in progress.done.items()}
+    return [name for name in TARGETS if tried.get(name, 0) < seconds] or list(TARGETS)
 
-    def __init__(self) -> None:
-        self._file = STATE / "state.json"
-        self._code = " ".join(git("rev-parse", *(f"HEAD:{part}" for part in CODE)).decode().split())
-        known = json.loads(self._file.read_text(encoding="utf-8")) if self._file.exists() else {}
-        self.targets: dict[str, Any] = known["targets"] if known.get("code") == self._code else {}
-        self.before_s = sum(target["seconds"] for target in self.targets.values())
 
-    def untried(self, seconds: int) -> list[str]:
-        """Return the targets that were tried for less than so long; all of them where none was."""
-        return [name for name in TARGETS if self.targets.get(name, {"seconds": 0})["seconds"] < seconds] or list(
-            TARGETS
-        )
-
-    def add(self, name: str, tried: Mapping[str, Any]) -> None:
-        """Add what was tried of a target."""
-        before = self.targets.get(name, {"inputs": 0, "seconds": 0, "findings": []})
-        added = {field: before[field] + tried[field] for field in ("inputs", "seconds", "findings")}
-        self.targets[name] = {"what": TARGETS[name].what, **tried, **added}
-        STATE.mkdir(exist_ok=True)
-        document = {"code": self._code, "targets": self.targets}
-        self._file.write_text(json.dumps(document, indent=1), encoding="utf-8")
+def _add(progress: results.Progress, name: str, tried: Mapping[str, Any]) -> None:
+    """Add what was tried of a target to what was tried before."""
+    before = progress.done.get(name, {"inputs": 0, "seconds": 0, "findings": []})
+    added = {field: before[field] + tried[field] for field in ("inputs", "seconds", "findings")}
+    progress.add(name, {"what": TARGETS[name].what, **tried, **added}, took_s=tried["seconds"])
 
 
 def _fuzz(name: str, seconds: int) -> dict[str, Any]:

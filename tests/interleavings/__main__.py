@@ -1,12 +1,14 @@
 """Try every interleaving of small trees: `make model`, and further in `make model-long`.
 
-Prints a line for each search, and what led to a broken promise, and keeps the sizes for docs/trust.md. Exits with 1 if
-Acker breaks a promise, or if a known mistake is not found: then nothing is kept.
+Prints a line for each search, and what led to a broken promise, and keeps the sizes for docs/trust.md. A run that is
+stopped goes on with the searches that it has not ended. Exits with 1 if Acker breaks a promise, or if a known mistake
+is not found: then nothing is kept.
 """
 
 import argparse
 import resource
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -29,6 +31,9 @@ from tests.interleavings.search import Found, search
 FAULTS = {CHAIN: 3, FAN: 2, JOIN: 2, FAILS: 2, ALL: 2, SLOT: 3, READERS: 2, DELIVERED: 2, BESIDE: 2}
 LONG = {CHAIN: 4, FAILS: 3, ALL: 3, SLOT: 4, READERS: 3, DELIVERED: 3, BESIDE: 3}
 """How often something goes wrong in each scenario, and in the long run."""
+
+CODE = ("client/src/acker_protocol", "tests/interleavings")
+"""What is searched, and by what."""
 
 
 def runs(*, long: bool) -> Iterator[Scenario]:
@@ -58,13 +63,14 @@ def document(found: Found) -> dict[str, object]:
         "worlds": found.worlds,
         "steps": found.steps,
         "cpu_s": round(found.cpu_s, 1),
+        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "ends": dict(found.ends),
         "broken": found.broken,
         "story_steps": len(found.story),
     }
 
 
-def progress(scenario: Scenario) -> Callable[[int], None]:
+def reporting(scenario: Scenario) -> Callable[[int], None]:
     """Return what shows how far a search is, where somebody looks on."""
 
     def report(tried: int) -> None:
@@ -82,20 +88,25 @@ def main() -> int:
     )
     options = parser.parse_args()
     name = "model-long" if options.long else "model"
-    run, searches = results.Run(command=f"make {name}"), list[Found]()
-    is_right = True
+    run = results.Run(command=f"make {name}")
+    progress = results.Progress(results.ROOT / f".{name}.json", CODE)
     for scenario in (*MISTAKES, *runs(long=options.long)):
-        found = search(scenario, report=progress(scenario))
-        is_right &= (found.broken is not None) == (scenario in MISTAKES)
+        key = f"{scenario.name}, {scenario.faults}, {scenario.expires}"
+        if key in progress.done:
+            continue
+        began_s = time.monotonic()
+        found = search(scenario, report=reporting(scenario))
+        is_right = (found.broken is not None) == (scenario in MISTAKES)
         sys.stdout.write("\n    ".join((line(found), *found.story)) + "\n")
         sys.stdout.flush()
-        searches.append(found)
-    memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        if not is_right:
+            return 1
+        progress.add(key, document(found), took_s=time.monotonic() - began_s)
+    searches = list(progress.done.values())
+    memory_mib = max(each["memory_mib"] for each in searches)
     sys.stdout.write(f"at most {memory_mib:,} MiB\n")
-    if is_right:
-        found_all = [document(found) for found in searches]
-        results.keep(name, run.document(), {"memory_mib": memory_mib, "searches": found_all})
-    return 0 if is_right else 1
+    results.keep(name, run.document(took_s=progress.took_s), {"memory_mib": memory_mib, "searches": searches})
+    return 0
 
 
 if __name__ == "__main__":
