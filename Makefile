@@ -59,7 +59,7 @@ model: $(VENV)/.dev ## Try every interleaving of small trees with up to three fa
 model-long: $(VENV)/.dev ## Likewise with one fault more (an hour, and up to 16 GiB of memory)
 	$(BIN)/python -m tests.interleavings --long
 
-trust: $(VENV)/.dev ## Write docs/trust.md of the results of the last long runs, which are kept in docs/trust/results
+trust: $(VENV)/.dev ## Write docs/trust.md of the results of the last long runs, which are kept in docs/trust/runs
 	$(BIN)/python -m docs.trust
 
 test-pages: $(VENV)/.dev ## Run every block of the documentation, the examples and the pytest plugin (minutes)

@@ -31,7 +31,15 @@ def write_bill(to: Path = BILL) -> int:
 
 def ask() -> dict[str, Any]:
     """Ask about each package: how many are known, and the vulnerabilities of these."""
-    command = [TOOLS / "pip-audit", "--requirement", LOCK, "--no-deps", "--disable-pip", "--progress-spinner", "off"]
+    command: list[str | Path] = [
+        TOOLS / "pip-audit",
+        "--requirement",
+        LOCK,
+        "--no-deps",
+        "--disable-pip",
+        "--progress-spinner",
+        "off",
+    ]
     ended = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, check=False)
     try:
         packages = json.loads(ended.stdout)["dependencies"]

@@ -1,4 +1,4 @@
-"""Results of long runs, each kept as docs/trust/results/NAME.json, of which docs/trust.md is made.
+"""Results of long runs, each kept as docs/trust/runs/NAME.json, of which docs/trust.md is made.
 
 Every file has ``run``, which `Run` makes: the ``command`` that repeats it, the ``date``, ``took_s``, the ``commit``
 (with ``+`` where files had changed), the ``machine``, and the ``seed`` (null: it has none). Besides:
@@ -32,7 +32,7 @@ from bench.baseline import git
 from bench.machine import machine
 
 ROOT = Path(__file__).parents[2]
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "runs"
 
 _MACHINE = ("processors", "memory", "system", "store", "python")
 

@@ -64,7 +64,7 @@ def pairs() -> dict[str, tuple[Ask, Ask]]:
     """Return what is measured: of each comparison a call with the first byte wrong, and one with the last."""
     return {
         "a key, by its hash": (_key(0), _key(-1)),
-        "a key, the first of 100 or the last": (_placed(0), _placed(99)),
+        "a right key, the first of 100 or the last": (_placed(0), _placed(99)),
         "the signature of a webhook": (_webhook(0), _webhook(-1)),
         "the signature of anchors": (_anchors(0), _anchors(-1)),
     }
