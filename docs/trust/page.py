@@ -84,10 +84,10 @@ def _model(run: Document) -> str:
     mistakes = [(search["scenario"], search["broken"], search["story_steps"]) for search in found]
     return "\n".join(
         (
-            "Every interleaving of a spout, a queue that delivers again, bolts that crash, requests that are repeated and",
-            "come late, two replicas, time, retention, a cap, a mailbox, delivery workers under a lease, and readers, over",
-            f"the state machine itself ([tests/interleavings](../tests/interleavings)): **{worlds:,} worlds, none of which",
-            f"breaks the promise**; {run['memory_mib']:,} MiB.\n",
+            "Every interleaving of a spout, a queue that delivers again, bolts that crash, requests that are repeated",
+            "and come late, two replicas, time, retention, a cap, a mailbox, delivery workers under a lease, and",
+            "readers, over the state machine itself ([tests/interleavings](../tests/interleavings)):",
+            f"**{worlds:,} worlds, none of which breaks the promise**; {run['memory_mib']:,} MiB.\n",
             _table(("tree", "faults", "time", "worlds", "steps", "CPU"), sizes),
             "It finds each of these known mistakes:\n",
             _table(("mistake", "what it breaks", "after steps"), mistakes),
@@ -112,7 +112,8 @@ def _faults(run: Document) -> str:
     return "\n".join(
         (
             f"**{total:,} faults** while {_listed(run['clients'])} send **{run['operations']:,} operations**;",
-            f"each of **{run['roots']:,} roots** is audited from what every client sent and was answered: {audited}.{late}\n",
+            f"each of **{run['roots']:,} roots** is audited from what every client sent and was answered:",
+            f"{audited}.{late}\n",
             _table(("fault", "times"), kinds),
             _table(("on", "faults"), sorted(run["stores"].items())),
         )
@@ -163,9 +164,9 @@ def _timing(run: Document) -> str:
         for each in run["comparisons"]
     ]
     return (
-        "What a caller shows is compared in constant time: each comparison is asked about two values in turns, one wrong "
-        "in its first byte and one in its last (of 100 keys: the right one first, or last, which only its holder can "
-        "measure). Beyond 4.5 the statistic of Welch shows a difference; the control ends at the first one.\n\n"
+        "What a caller shows is compared in constant time: each comparison is asked about two values in turns, one "
+        "wrong in its first byte and one in its last (of 100 keys: the right one first, or last, which only its holder "
+        "can measure). Beyond 4.5 the statistic of Welch shows a difference; the control ends at the first one.\n\n"
         + _table(("comparison", "first", "last", "t"), rows).rstrip()
     )
 

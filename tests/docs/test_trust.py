@@ -18,7 +18,7 @@ RUN = {
     "took_s": 7_300.0,
     "seed": 5,
     "commit": "abc",
-    "machine": {"a": "one processor"},
+    "machine": {"a": "one"},
 }
 FAULTS = {
     "faults": {"service killed": 700, "store killed": 301},
