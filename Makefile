@@ -145,6 +145,7 @@ test-all: ## Run all that has to pass before a change lands, as .ci/run does: te
 
 mutations: $(VENV)/.dev ## Break every rule of the state machine and the store on purpose; a test must notice each (most of an hour; goes on where it was stopped)
 	$(BIN)/python -m pytest -m mutations tests/model -p tests.support.resumable --numprocesses 2
+	$(BIN)/python -m tests.model.mutation_results
 
 fuzz: $(VENV)/.dev $(VENV)/.compiled $(VENV)/fuzz/.complete ## Fuzz everything that reads bytes from outside, on from where it was stopped: decoders, the compiled hot path, arguments in Redis, sockets (a quarter of an hour); SECONDS=60 for each target, ONLY=json for one
 	$(BIN)/python -m tests.fuzz $(addprefix --seconds ,$(SECONDS)) $(addprefix --only ,$(ONLY))

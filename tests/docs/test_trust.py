@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from docs.trust import page, results
+from docs.trust import dependencies, page, results, timing
+from tests.model import mutation_results
 from tests.support.pages import ROOT
 
 ATTACKS = tomllib.loads(page.ATTACKS.read_text(encoding="utf-8"))
@@ -91,6 +92,40 @@ def test_every_result_that_is_kept_has_a_section() -> None:
     kept = {file.stem for file in results.RESULTS.glob("*.json")}
     assert kept <= set(page.SECTIONS)
     assert all("run" in json.loads(file.read_text()) for file in results.RESULTS.glob("*.json"))
+
+
+def test_rules_that_were_broken_are_counted_by_their_file() -> None:
+    test, mutants = next(iter(mutation_results.TESTS.items()))
+    named = list(mutation_results.names(mutants))
+    assert len(set(named)) == len(mutants)
+    found = mutation_results.result({f"{test}[{name}]" for name in named[:-1]}, {test: mutants})
+    assert (sum(found["made"].values()), sum(found["noticed"].values())) == (len(mutants), len(mutants) - 1)
+    assert found["unnoticed"] == [mutants[-1].rule]
+
+
+def test_the_tests_of_mutations_are_named_as_pytest_names_them(pytestconfig: pytest.Config) -> None:
+    rules = [mutant.rule for mutants in mutation_results.TESTS.values() for mutant in mutants]
+    assert [rule for rule in rules if not rule.isascii()] == []
+    for test in mutation_results.TESTS:
+        path, _, function = test.partition("::")
+        assert f"def {function}(" in (ROOT / path).read_text()
+
+
+def test_a_comparison_that_ends_at_a_difference_is_told_from_one_that_does_not() -> None:
+    assert timing.welch([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 0.0
+    assert timing.welch([1.0, 1.1, 0.9], [9.0, 9.1, 8.9]) > timing.REAL
+    assert all(len({ask() is None for ask in pair}) == 1 for pair in timing.pairs().values())
+    assert timing.naive(b"ab", b"ab")
+    assert not timing.naive(b"ab", b"ac")
+
+
+def test_what_pip_audit_knows_is_told_from_what_it_does_not() -> None:
+    packages = [
+        {"name": "a", "version": "1", "vulns": [{"id": "CVE-1"}]},
+        {"name": "b", "version": "2", "vulns": []},
+        {"name": "c", "skip_reason": "unknown"},
+    ]
+    assert dependencies.judged(packages) == {"known": 2, "vulnerabilities": ["a 1: CVE-1"], "error": None}
 
 
 def test_a_run_goes_on_where_it_was_stopped_while_its_code_is_the_same(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
             file.write(f"{_line(report.nodeid)}\n")
 
 
+def passed() -> set[str]:
+    """Return the tests that passed on the tree of the last commit; none where a file differs from it."""
+    lines = PASSED.read_text(encoding="utf-8").splitlines() if PASSED.exists() else []
+    tree = _tree()
+    return {line.removeprefix(f"{tree} ") for line in lines if tree and line.startswith(f"{tree} ")}
+
+
 def _line(nodeid: str) -> str:
     return f"{_tree()} {nodeid}"
 
