@@ -1,6 +1,7 @@
 """Nothing breaks on the inputs that the fuzzers kept; and what is broken, they notice."""
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from acker_protocol.errors import InvalidRequest
 from acker_service.http import keys
 from acker_service.topologies import cursors
 
+from docs.trust import results
+from tests.fuzz import __main__ as fuzz
 from tests.fuzz import corpus, decoders, sockets, store
 from tests.fuzz.reader import Reader
 from tests.fuzz.targets import TARGETS, Needs, running
@@ -76,6 +79,25 @@ def is_broken(target: decoders.Target, each: bytes) -> bool:
     except Exception:  # noqa: BLE001 - whatever notices it
         return True
     return False
+
+
+def test_targets_that_were_tried_for_less_come_first_and_all_of_them_once_none_is_left(tmp_path: Path) -> None:
+    progress = results.Progress(tmp_path / "progress.json", ["LICENSE"])
+    tried = {"inputs": 7, "seconds": 60, "findings": [], "corpus": 1, "engine": "atheris"}
+    for name in TARGETS:
+        if name != "json":
+            fuzz._add(progress, name, tried)
+    assert fuzz._untried(progress, 60) == ["json"]
+    fuzz._add(progress, "json", tried)
+    assert fuzz._untried(progress, 60) == list(TARGETS)
+    fuzz._add(progress, "json", tried)
+    assert (progress.done["json"]["inputs"], progress.done["json"]["seconds"]) == (14, 120)
+
+
+def test_the_error_of_an_input_is_found_in_what_the_fuzzer_prints() -> None:
+    printed = " === Uncaught Python exception: ===\nAssertionError: 500\nTraceback (most recent call last):\n  File x\n"
+    assert fuzz._ERROR.findall(printed)[0] == "AssertionError: 500"
+    assert fuzz._EXECUTED.findall("INFO: seed\nstat::number_of_executed_units: 4711\n") == ["4711"]
 
 
 def test_values_are_read_out_of_bytes_until_they_are_used_up() -> None:
