@@ -149,12 +149,20 @@ def _fuzz(run: Document) -> str:
     targets = run["targets"].values()
     inputs, found = sum(each["inputs"] for each in targets), sum(len(each["findings"]) for each in targets)
     rows = [
-        (each["what"], f"{each['inputs']:,}", each["corpus"], each["engine"], len(each["findings"])) for each in targets
+        (
+            each["what"],
+            f"{each['inputs']:,}",
+            _duration(each["seconds"]),
+            each["corpus"],
+            each["engine"],
+            len(each["findings"]),
+        )
+        for each in targets
     ]
     return (
         f"**{inputs:,} inputs**, {found or 'none'} of which broke anything; those that reach something new are kept in "
         "[tests/fuzz/corpus](../tests/fuzz/corpus), and `make test` tries them.\n\n"
-        + _table(("what reads them", "inputs", "kept", "by", "findings"), rows).rstrip()
+        + _table(("what reads them", "inputs", "in", "kept", "by", "findings"), rows).rstrip()
     )
 
 
