@@ -111,7 +111,8 @@ def _faults(run: Document) -> str:
     late = "" if latest is None else f" The latest timeout in normal operation came {latest:.2f} s after its deadline."
     return "\n".join(
         (
-            f"**{total:,} faults** while {_listed(run['clients'])} send **{run['operations']:,} operations**;",
+            f"**{total:,} faults** while client processes ({_listed(run['clients'])}) send",
+            f"**{run['operations']:,} operations**;",
             f"each of **{run['roots']:,} roots** is audited from what every client sent and was answered:",
             f"{audited}.{late}\n",
             _table(("fault", "times"), kinds),

@@ -66,7 +66,7 @@ def test_a_run_that_was_not_made_is_said_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("faults", "**1,001 faults** while 4 of Python and 2 of Go send **5,000,000 operations**"),
+        ("faults", "**1,001 faults** while client processes (4 of Python and 2 of Go) send\n**5,000,000 operations**"),
         ("faults", "lost **0**, told too early **0**, told twice **0**"),
         ("faults", "0.61 s after its deadline"),
         ("faults", "*2026-11-30, commit `abc`, seed 5, 2.0 h; one: `make it`.*"),
