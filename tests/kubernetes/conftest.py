@@ -8,7 +8,7 @@ import pytest
 from tests.kubernetes import figures
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.cluster import cluster as run_cluster
-from tests.kubernetes.figures import Cost
+from tests.kubernetes.figures import Cost, Usage
 from tests.kubernetes.requirements import missing
 
 PATIENCE_S = 1800
@@ -16,7 +16,7 @@ PATIENCE_S = 1800
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--figures", action="store_true", help="write what faults cost into docs/kubernetes.md")
+    parser.addoption("--figures", action="store_true", help="write what is measured into docs/kubernetes.md")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,4 +48,13 @@ def costs(request: pytest.FixtureRequest) -> Iterator[list[Cost]]:
     costs: list[Cost] = []
     yield costs
     if request.config.getoption("--figures"):
-        figures.write(costs)
+        figures.write(Cost, costs)
+
+
+@pytest.fixture(scope="session")
+def usages(request: pytest.FixtureRequest) -> Iterator[list[Usage]]:
+    """What the replicas of this run took, to which each test that measures it adds."""
+    usages: list[Usage] = []
+    yield usages
+    if request.config.getoption("--figures"):
+        figures.write(Usage, usages)

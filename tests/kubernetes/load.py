@@ -52,6 +52,7 @@ class Load:
     url: str
     topology: str
     token: str = ""
+    ackers: int = 2
     account: Account = field(default_factory=Account)
     acked: set[str] = field(default_factory=set)
     """Roots whose ack was answered."""
@@ -68,11 +69,12 @@ class Load:
 
     def start(self, webhook: str) -> None:
         """Make the topology and the webhook, and start all callers."""
+        document = {"ackers": self.ackers, "message_timeout_ms": MESSAGE_TIMEOUT_MS}
         with self._caller("setting up", RawLink(self.url, keeps=True)) as caller:
-            caller.ask("PUT", routes.topology(self.topology), {"ackers": 2, "message_timeout_ms": MESSAGE_TIMEOUT_MS})
+            caller.ask("PUT", routes.topology(self.topology), document)
             callback = {"callback": {"kind": "webhook", "url": webhook}}
-            for task, document in ((POLL, {}), (STREAM, {}), (HOOK, callback)):
-                assert caller.ask("PUT", routes.spout(self.topology, task), document), self.account.failures
+            for task, spout in ((POLL, {}), (STREAM, {}), (HOOK, callback)):
+                assert caller.ask("PUT", routes.spout(self.topology, task), spout), self.account.failures
         self.account = Account()
         links: dict[str, Callable[[], Link]] = {
             "fresh": lambda: RawLink(self.url, keeps=False),

@@ -158,9 +158,9 @@ def start_receiver(made: Release) -> Receiver:
 
 
 @contextlib.contextmanager
-def load(made: Release, receives: Receiver, *, token: str = "") -> Iterator[Load]:
+def load(made: Release, receives: Receiver, *, token: str = "", ackers: int = 2) -> Iterator[Load]:
     """Callers of a release, from the block's beginning until every completion has come after its end."""
-    running = Load(url=made.url, topology=f"load-{secrets.token_hex(3)}", token=token)
+    running = Load(url=made.url, topology=f"load-{secrets.token_hex(3)}", token=token, ackers=ackers)
     running.start(receives.url(running.topology))
     try:
         eventually_true(lambda: len(running.completed) > 100, within=READY_S)

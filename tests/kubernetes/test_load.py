@@ -12,6 +12,7 @@ import pytest
 
 from tests.kubernetes import calls, figures, receiver
 from tests.kubernetes.calls import Account, Caller, Failure, HttpxLink, Link, RawLink
+from tests.kubernetes.figures import Cost
 from tests.kubernetes.load import Load
 
 
@@ -108,12 +109,12 @@ def test_figures_of_a_fault_replace_those_of_its_last_run_in_the_file_and_on_the
     load: Load, tmp_path: Path, rows_before: str
 ) -> None:
     file, page = tmp_path / "figures.json", tmp_path / "page.md"
-    page.write_text(f"before\n\n{figures.HEAD}{rows_before}\nafter\n")
+    page.write_text(f"before\n\n{Cost.HEAD}{rows_before}\nafter\n")
     load.account.requests.update(kept=1200, httpx=3)
     load.account.fail("kept", Failure(at=5.0, request="POST /some", status=0, code="reset", retryable=True))
     load.account.again_s = 0.52
     for fault in ("a", "b", "a"):
-        figures.write([figures.cost(fault, load, 3.2)], file, page)
+        figures.write(Cost, [figures.cost(fault, load, 3.2)], file, page)
     rows = [f"| {fault} | 0 of 0 | 0 of 3 | 1 of 1,200 | 0 of 0 | 0 of 0 | 0.5 s | 1 | 3 s |\n" for fault in "ab"]
-    assert page.read_text() == f"before\n\n{figures.HEAD}{''.join(rows)}\nafter\n"
-    assert figures.table(figures.read(file)) == figures.HEAD + "".join(rows)
+    assert page.read_text() == f"before\n\n{Cost.HEAD}{''.join(rows)}\nafter\n"
+    assert figures.table(Cost, figures.read(Cost, file)) == Cost.HEAD + "".join(rows)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.chart import DEPLOY
-from tests.kubernetes import valkey_cluster
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.page import blocks, paste
 from tests.kubernetes.releases import Release, namespace
+from tests.kubernetes.valkey_cluster import NAMESPACE, ValkeyCluster
 
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Iterator[Release]:
     """The namespace of the page, in which nothing is installed yet."""
-    with namespace(cluster, name=valkey_cluster.NAMESPACE) as name:
+    with namespace(cluster, name=NAMESPACE) as name:
         yield Release(cluster=cluster, namespace=name, values=())
 
 
@@ -32,7 +32,7 @@ def test_to_production_runs_as_the_page_says(cluster: Cluster, made: Release, th
     secret, operator = users.splitlines()
     assert operator == "kubectl apply -f deploy/examples/valkey-cluster/cluster.yaml"
     paste(cluster, secret, folder=there)
-    valkey_cluster.make(cluster)
+    ValkeyCluster(cluster=cluster).make()
     paste(cluster, secrets, folder=there)
     copy, _, rest = install.partition("\n")
     paste(cluster, copy, folder=there)

@@ -4,7 +4,10 @@ The operator itself is none that a test could fetch: a StatefulSet stands in for
 settings and the user that the file asks for.
 """
 
+from dataclasses import dataclass
 from typing import Any
+
+import redis
 
 from tests.deploy.chart import EXAMPLES
 from tests.deploy.manifests import load
@@ -15,33 +18,97 @@ from tests.kubernetes.releases import LOOK_S, READY_S
 from tests.support.waiting import eventually_true
 
 PORT = 6379
+SLOTS = 16384
 (_ASKED,) = load((EXAMPLES / "valkey-cluster/cluster.yaml").read_text(encoding="utf-8"))
 _SPEC: dict[str, Any] = _ASKED["spec"]
 (_USER,) = _SPEC["users"]
 NAMESPACE: str = _ASKED["metadata"]["namespace"]
 NAME = f"valkey-{_ASKED['metadata']['name']}"
+SECRET: str = _USER["passwordSecret"]["name"]
 LABELS = {"valkey.io/cluster": _ASKED["metadata"]["name"]}
 
 
-def make(cluster: Cluster) -> None:
-    """Start its servers, and let them be one cluster; the Secret of its user has to be there."""
-    cluster.apply(_service(), _servers(), namespace=NAMESPACE)
-    count = _SPEC["shards"] * (1 + _SPEC["replicas"])
-    eventually_true(lambda: len(addresses(cluster)) == count, within=READY_S, every=LOOK_S)
-    servers = [f"{address}:{PORT}" for address in addresses(cluster)]
-    _command(cluster, "--cluster", "create", *servers, "--cluster-replicas", str(_SPEC["replicas"]), "--cluster-yes")
-    eventually_true(lambda: "cluster_state:ok" in _command(cluster, "cluster", "info"), within=READY_S, every=LOOK_S)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValkeyCluster:
+    """The servers in a namespace; without ``replicas`` all of them are primaries."""
+
+    cluster: Cluster
+    namespace: str = NAMESPACE
+    replicas: int = _SPEC["replicas"]
+
+    def make(self) -> None:
+        """Start its servers, and let them be one cluster; the Secret of its user has to be there."""
+        count = _SPEC["shards"] * (1 + self.replicas)
+        self.cluster.apply(_service(), _servers(count), namespace=self.namespace)
+        servers = [f"{address}:{PORT}" for address in self._ready(count)]
+        create = ("--cluster", "create", *servers, "--cluster-replicas", str(self.replicas), "--cluster-yes")
+        self._kubectl("exec", f"{NAME}-0", "--", "valkey-cli", *create)
+        eventually_true(lambda: self._all_know(count), within=READY_S)
+
+    def grow(self) -> str:
+        """Add a primary, which takes its share of the slots from the others by atomic migration; return its address."""
+        old = self._ready(_SPEC["shards"])
+        count = len(old) + 1
+        self._kubectl("scale", f"statefulset/{NAME}", f"--replicas={count}")
+        (added,) = set(self._ready(count)) - set(old)
+        self.server(old[0]).execute_command("CLUSTER", "MEET", added, PORT)
+        eventually_true(lambda: self._all_know(count), within=READY_S)
+        taker = self.server(added).execute_command("CLUSTER", "MYID")
+        for address in old:
+            self._move(self.server(address), SLOTS // count // len(old), taker)
+        return added
+
+    def server(self, address: str) -> redis.Redis:
+        """Return a connection to one server, as its default user."""
+        return redis.Redis(host=address, port=PORT, decode_responses=True)
+
+    def servers(self) -> list[redis.Redis]:
+        """Return a connection to each server that is ready."""
+        return [self.server(address) for address in self._addresses()]
+
+    def _move(self, server: redis.Redis, count: int, taker: str) -> None:
+        """Let a server give its first slots away, and wait until it has."""
+        first = _first_slot(server)
+        server.execute_command("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", first, first + count - 1, "NODE", taker)
+        eventually_true(lambda: _migration(server)["state"] in {"success", "failed", "cancelled"}, within=READY_S)
+        assert _migration(server)["state"] == "success", _migration(server)
+
+    def _ready(self, count: int) -> list[str]:
+        """Return the addresses of its servers, once so many are ready."""
+        eventually_true(lambda: len(self._addresses()) == count, within=READY_S, every=LOOK_S)
+        return self._addresses()
+
+    def _addresses(self) -> list[str]:
+        selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
+        found = self.cluster.list("pods", selector, namespace=self.namespace)
+        return [each["status"]["podIP"] for each in found if _is_ready(each)]
+
+    def _all_know(self, count: int) -> bool:
+        """Whether every server knows all, and that they have all slots."""
+        told = [server.execute_command("CLUSTER", "INFO") for server in self.servers()]
+        return all("cluster_state:ok" in each and f"cluster_known_nodes:{count}\r" in each for each in told)
+
+    def _kubectl(self, *arguments: str) -> str:
+        return self.cluster.kubectl("--namespace", self.namespace, *arguments)
 
 
-def addresses(cluster: Cluster) -> list[str]:
-    """Return the addresses of the servers that are ready."""
-    found = cluster.list("pods", ",".join(f"{key}={value}" for key, value in LABELS.items()), namespace=NAMESPACE)
-    ready = [each for each in found if any(status["ready"] for status in each["status"].get("containerStatuses", []))]
-    return [each["status"]["podIP"] for each in ready]
+def _is_ready(pod: dict[str, Any]) -> bool:
+    return any(status["ready"] for status in pod["status"].get("containerStatuses", []))
 
 
-def _command(cluster: Cluster, *words: str) -> str:
-    return cluster.kubectl("--namespace", NAMESPACE, "exec", f"{NAME}-0", "--", "valkey-cli", *words)
+def _first_slot(server: redis.Redis) -> int:
+    own = server.execute_command("CLUSTER", "MYID")
+    return next(
+        int(shard["slots"][0])
+        for shard in server.execute_command("CLUSTER", "SHARDS")
+        if own in {node["id"] for node in shard["nodes"]}
+    )
+
+
+def _migration(server: redis.Redis) -> dict[str, Any]:
+    """Return the newest one that a server takes part in."""
+    newest: dict[str, Any] = server.execute_command("CLUSTER", "GETSLOTMIGRATIONS")[0]
+    return newest
 
 
 def _service() -> dict[str, Any]:
@@ -49,11 +116,11 @@ def _service() -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME}, "spec": spec}
 
 
-def _servers() -> dict[str, Any]:
+def _servers(count: int) -> dict[str, Any]:
     """Write the StatefulSet; each key of ``config`` is an argument, and the user is one more."""
     settings = [word for key, value in _SPEC["config"].items() for word in (f"--{key}", str(value))]
     (key,) = _USER["passwordSecret"]["keys"]
-    secret = {"secretKeyRef": {"name": _USER["passwordSecret"]["name"], "key": key}}
+    secret = {"secretKeyRef": {"name": SECRET, "key": key}}
     user = ["--user", _USER["name"], "on", ">$(PASSWORD)", *_USER["permissions"].split()]
     fixed = ["--cluster-enabled", "yes", "--protected-mode", "no", "--dir", "/data"]
     container = {
@@ -74,7 +141,7 @@ def _servers() -> dict[str, Any]:
         "volumes": [{"name": "data", "emptyDir": {}}],
     }
     spec = {
-        "replicas": _SPEC["shards"] * (1 + _SPEC["replicas"]),
+        "replicas": count,
         "serviceName": NAME,
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": LABELS},
