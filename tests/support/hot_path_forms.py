@@ -42,7 +42,7 @@ def context(module: ModuleType) -> Any:
         submitter=Submitter(),
         session=unused,
         buffer=unused,
-        run=unused,
+        driver=unused,
         tuple_class=type("Own", (module.ReceivedTuple,), {"__slots__": ()}),
     )
 
