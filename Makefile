@@ -214,7 +214,7 @@ bench: $(VENV)/.dev ## Measure what the acker costs (about three quarters of an 
 bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, queues, dramatiq, celery, bullmq or storm; CASE="…" for some
 	$(BIN)/python -m bench.long --group $(GROUP) --only "$(CASE)" $(addprefix --rounds ,$(ROUNDS))
 
-bench-page: $(VENV)/.dev ## Put the figures of the last bench and bench-long into the documentation, and draw its plots
+bench-page: $(VENV)/.dev ## Write the figures of the last bench and bench-long into the pages, and draw the plots; nothing where the machine's speed changed
 	$(BIN)/python -m bench.page
 
 docs: $(VENV)/.dev ## Build the site of the documentation into .site/html

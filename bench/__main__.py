@@ -101,7 +101,7 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help=f"Measure this group only: {', '.join(GROUPS)}")] = None,
     tiny: Annotated[bool, typer.Option("--tiny", help="Measure next to nothing, to see that everything runs")] = False,
     rounds: Annotated[int | None, typer.Option(help="Measure so many rounds instead of five", min=1)] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables for docs/performance.md")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of docs/figures.md")] = False,
     json: Annotated[Path | None, typer.Option(help="Where the values of all rounds are written")] = None,
 ) -> None:
     """Measure what the acker costs, each thing beside another one in the same run: medians of several rounds."""
@@ -123,6 +123,8 @@ def main(
         console.print(table.for_terminal(ran.lines))
         console.print(goals.for_terminal(ran.lines, sizes, groups))
     print("; ".join(f"{name}: {value}" for name, value in on.items()))
+    if changes := single.speed_changes(ran.lines):
+        print(f"make bench-page will replace nothing: {changes}", file=sys.stderr)
     if ran.failed:
         raise typer.Exit(1)
 

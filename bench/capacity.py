@@ -7,6 +7,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from acker_service.sizing import capacity
 from acker_service.sizing.benchmark import SHOWN_LOADS
@@ -141,24 +142,29 @@ def _size(size: float) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
 
 
-def page(kept: Kept) -> str:
-    """Write all of it for a page; empty where a size is not measured yet."""
+def section(kept: Kept) -> dict[str, Any]:
+    """Return the measurements as a part of the document of all figures; empty where a size is not measured yet."""
     measured = measurements(kept)
     if not measured:
-        return ""
+        return {}
     key = store_key(store_section(), FITTED_TO[-1])
     taken = kept.get(key) or {}
-    root_bytes = taken["bytes"].median
-    intro = f"Fitted to measurements of commit {kept.commit(key)}; a pending root had {root_bytes:.0f} bytes."
-    parts = (intro, table(measured), residuals(measured), shares(measured), loads(measured, root_bytes))
+    return {"commit": kept.commit(key), "root_bytes": taken["bytes"].median, "measured": measured}
+
+
+def page(store: Mapping[str, Any]) -> str:
+    """Write what docs/capacity.md has between its marks, from the part that `section` returned, also read from JSON."""
+    measured = {name: {int(at): us for at, us in costs.items()} for name, costs in store["measured"].items()}
+    intro = f"Fitted to measurements of commit {store['commit']}; a pending root had {store['root_bytes']:.0f} bytes."
+    parts = (intro, table(measured), residuals(measured), shares(measured), loads(measured, store["root_bytes"]))
     return "\n\n".join(parts)
 
 
 def main() -> None:
     """Print what the page has."""
-    if not (found := page(Kept())):
+    if not (found := section(Kept())):
         raise SystemExit("some sizes are not measured yet: make bench-long GROUP=store")
-    print(found)
+    print(page(found))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ from bench.timeouts import PAGE, WITHIN_S, emit_all
 from bench.trees import SPOUT_TASK
 
 GROUP = "outage"
+MOST = "most timeouts in a second after an outage with {due:,} due, {grace_s:g} s of grace"
+"""How its line is called."""
+
 LEAD_S = 4.0
 """The outage begins so long before the first timeout, so that also a slow machine has emitted all roots by then."""
 MARGIN_S = 0.5
@@ -38,7 +41,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     without, with_grace = found[0.0], found[sizes.grace_s]
     yield Line(
         group=GROUP,
-        what=f"most timeouts in a second after an outage with {sizes.stalled:,} due, {sizes.grace_s:g} s of grace",
+        what=MOST.format(due=sizes.stalled, grace_s=sizes.grace_s),
         unit="roots",
         measured=Series.of(_most(with_grace)),
         beside="without grace",

@@ -6,7 +6,7 @@ last acks, each of which completes a root.
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +34,10 @@ BARE_ACK, KEYED_ACK = "a single ack", "a single ack with key and component"
 LAST_ACK = "a last ack by itself"
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 ROUTE = "an empty route of FastAPI"
+CPU_US = "CPU µs"
+
+MOST_CHANGE = 1.25
+"""So many times the least processor time of the empty route may be its greatest, over the rounds of a run."""
 
 Taken = dict[str, list[float]]
 
@@ -64,6 +68,23 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     yield from (
         _distribution(name, taken[f"{key} {CONNECTIONS}"]) for name, key in (("Acker", BARE_ACK), (ROUTE, "empty"))
     )
+
+
+def speed_changes(results: Iterable[Result]) -> str:
+    """Describe how the speed of the machine changed while it was measured; empty where it did not.
+
+    The empty route does the same in each round. Where it took more than `MOST_CHANGE` times as much in one round as in
+    another, so did all else, and the figures of the run say little.
+    """
+    for line in results:
+        if isinstance(line, Line) and line.group == GROUP and line.beside == ROUTE and line.unit == CPU_US:
+            least, most = line.base.low, line.base.high
+            if most > MOST_CHANGE * least:
+                return (
+                    f"the speed of the machine changed, for {ROUTE} took {least:.0f} to {most:.0f} {CPU_US} between "
+                    f"rounds, beside {line.what!r}: run make bench again while nothing else runs"
+                )
+    return ""
 
 
 def emitted(service: Served, count: int, *, are_last: bool = False) -> list[bytes]:
@@ -104,7 +125,7 @@ def take(
 
 
 def _lines(taken: dict[str, dict[str, Series]]) -> Iterator[Line | Skipped]:
-    many, us = f"{CONNECTIONS} connections", "CPU µs"
+    many, us = f"{CONNECTIONS} connections", CPU_US
     for connections, load_of, cpu_goal, p99_goal in (
         (CONNECTIONS, many, CPU_GOAL, P99_GOAL),
         (1, "1 connection", CPU_GOAL_ALONE, None),
@@ -129,7 +150,7 @@ def _last_lines(taken: dict[str, dict[str, Series]], connections: int, load_of: 
     last, pending = taken[f"{LAST_ACK} {connections}"], taken[f"{KEYED_ACK} {connections}"]
     earlier = taken.get(f"{LAST_ACK} {connections}{baseline.NAME}", {})
     for part, key in (("the service", "cpu"), ("Redis", "redis")):
-        line = _line(f"{part}, {LAST_ACK}, {load_of}", "CPU µs", last[key], KEYED_ACK, pending[key])
+        line = _line(f"{part}, {LAST_ACK}, {load_of}", CPU_US, last[key], KEYED_ACK, pending[key])
         own, beside_commit = baseline.both(line, earlier.get(key))
         yield own
         if key == "redis" and isinstance(beside_commit, Line):

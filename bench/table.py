@@ -66,13 +66,14 @@ class Line:
         """Write it as one string a column."""
         verdict = {None: "", True: f"{self.goal}: reached", False: f"{self.goal}: NOT reached"}[self.reached]
         ratio = self.ratio
+        spread = f" ({number(ratio.low)} to {number(ratio.high)})" if len(ratio.values) > 1 else ""
         return (
             self.what,
             self.window,
             f"{number(self.measured.median)} {self.unit}",
             self.beside,
             number(self.base.median),
-            f"{number(ratio.median)} ({number(ratio.low)} to {number(ratio.high)})",
+            f"{number(ratio.median)}{spread}",
             verdict,
         )
 

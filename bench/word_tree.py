@@ -23,6 +23,9 @@ from bench.sizes import Sizes
 from bench.table import Line
 
 GROUP = "tree"
+ROOT = "a root of 12 operations: client, service and Redis"
+"""How the line of a whole root is called."""
+
 COUNTS = 10
 AT_ONCE = 100
 """So many roots are emitted in one batch, before their tuples are worked on."""
@@ -106,7 +109,7 @@ def lines(taken: dict[str, Series], kept: Kept) -> Iterator[Line]:
         beside = f"{beside}, {known}; not of this run"
         base = Series.of([recorded.median if recorded else STORM_US] * rounds)
     yield Line(
-        group=GROUP, what="a root of 12 operations: client, service and Redis", unit=us, measured=taken["all"],
+        group=GROUP, what=ROOT, unit=us, measured=taken["all"],
         beside=beside, base=base, ratio_at_most=GOAL,
     )  # fmt: skip
     for part in PARTS:

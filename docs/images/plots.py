@@ -1,4 +1,7 @@
-"""Draws plots of curves: points over a logarithmic or an even axis, a name beside each line."""
+"""Draws plots of curves: points over a logarithmic or an even axis, and below it the name of each line.
+
+A plot is as narrow, and its letters are as large, as can be read where a page is 390 pixels wide.
+"""
 
 import math
 from collections.abc import Sequence
@@ -6,9 +9,11 @@ from dataclasses import dataclass
 
 from docs.images.svg import Drawing
 
-WIDTH, HEIGHT = 860, 340
-LEFT, RIGHT, TOP, BOTTOM = 76, 636, 58, 284
-"""The edges of the plot within the drawing; the names of the lines stand to the right of it."""
+WIDTH = 600
+LEFT, RIGHT, TOP, BOTTOM = 84, 566, 72, 320
+"""The edges of the plot within the drawing; the names of the lines stand below it, in rows of `IN_A_ROW`."""
+NAMES, ROW, IN_A_ROW = 396, 28, 2
+"""Where the first row of names stands, its height, and how many names are in it."""
 COLOURS = ("#0969da", "#cf222e", "#1a7f37", "#9a6700", "#8250df", "#59636e")
 DARK = ("#4493f8", "#f85149", "#3fb950", "#d29922", "#ab7df8", "#9198a1")
 SUFFIXES = ((1e6, "M"), (1e3, "k"))
@@ -55,19 +60,20 @@ def even(label: str, values: Sequence[float]) -> Axis:
 
 def plot(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> Drawing:
     """Draw lines over two axes."""
-    drawing = Drawing(width=WIDTH, height=HEIGHT, title=title)
+    rows = math.ceil(len(lines) / IN_A_ROW)
+    drawing = Drawing(width=WIDTH, height=NAMES + ROW * rows, title=title)
     drawing.parts.append(f"<style>{_colours()}</style>")
-    drawing.text(24, 30, title, style="h")
+    drawing.text(16, 28, title, style="h l")
     for tick in x.ticks:
         at = LEFT + x.share(tick) * (RIGHT - LEFT)
         drawing.parts.append(f'<line class="grid" x1="{at:.1f}" y1="{TOP}" x2="{at:.1f}" y2="{BOTTOM}"/>')
-        drawing.text(at, BOTTOM + 20, short(tick), style="s d", anchor="middle")
+        drawing.text(at, BOTTOM + 24, short(tick), style="l d", anchor="middle")
     for tick in y.ticks:
         at = BOTTOM - y.share(tick) * (BOTTOM - TOP)
         drawing.parts.append(f'<line class="grid" x1="{LEFT}" y1="{at:.1f}" x2="{RIGHT}" y2="{at:.1f}"/>')
-        drawing.text(LEFT - 8, at + 4, short(tick), style="s d", anchor="end")
-    drawing.text(RIGHT, BOTTOM + 42, x.label, style="s d", anchor="end")
-    drawing.text(LEFT, TOP - 10, y.label, style="s d")
+        drawing.text(LEFT - 8, at + 6, short(tick), style="l d", anchor="end")
+    drawing.text(RIGHT, BOTTOM + 50, x.label, style="l d", anchor="end")
+    drawing.text(16, TOP - 16, y.label, style="l d")
     for number, line in enumerate(lines):
         _draw(drawing, line, number, x, y)
     return drawing
@@ -82,9 +88,10 @@ def _draw(drawing: Drawing, line: Line, number: int, x: Axis, y: Axis) -> None:
     path = " ".join(f"{across:.1f},{up:.1f}" for across, up in places)
     drawing.parts.append(f'<polyline class="k {colour}" points="{path}"/>')
     drawing.parts.extend(f'<circle class="{colour} dot" cx="{a:.1f}" cy="{u:.1f}" r="3"/>' for a, u in places)
-    at = TOP + 8 + 22 * number
-    drawing.parts.append(f'<line class="k {colour}" x1="{RIGHT + 16}" y1="{at}" x2="{RIGHT + 38}" y2="{at}"/>')
-    drawing.text(RIGHT + 44, at + 4, line.name, style="s")
+    row, column = divmod(number, IN_A_ROW)
+    left, at = 16 + column * (WIDTH - 16) // IN_A_ROW, NAMES + ROW * row
+    drawing.parts.append(f'<line class="k {colour}" x1="{left}" y1="{at}" x2="{left + 24}" y2="{at}"/>')
+    drawing.text(left + 32, at + 6, line.name, style="l")
 
 
 def short(value: float) -> str:
@@ -98,5 +105,5 @@ def short(value: float) -> str:
 def _colours() -> str:
     light = "".join(f".k{n}{{stroke:{c}}}.k{n}.dot{{fill:{c}}}" for n, c in enumerate(COLOURS))
     dark = "".join(f".k{n}{{stroke:{c}}}.k{n}.dot{{fill:{c}}}" for n, c in enumerate(DARK))
-    fixed = ".k{fill:none;stroke-width:2}.grid{stroke:#818b98;stroke-width:.5;opacity:.5}"
+    fixed = ".l{font-size:17px}.k{fill:none;stroke-width:2}.grid{stroke:#818b98;stroke-width:.5;opacity:.5}"
     return f"{fixed}{light}@media(prefers-color-scheme:dark){{{dark}}}"

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 import pytest
 from acker_protocol.wire import packed
 
-from bench import baseline, direct, goals, load, page, spark, table
+from bench import baseline, direct, goals, load, page, single, spark, table
 from bench.__main__ import GROUPS, Run, run
+from bench.kept import Kept
 from bench.machine import machine
 from bench.measure import Series, percentile
 from bench.servers import one
@@ -23,7 +24,7 @@ from bench.sizes import FULL, TINY
 from bench.table import Curve, Line, Result, Skipped
 from bench.trees import Trees, packed_body
 from docs.images import plots
-from tests.support.pages import DOCS
+from tests.support.pages import DOCS, ROOT
 
 SOME = Line(
     group="some", what="this", unit="ms", measured=Series((3.0, 9.0, 4.0)),
@@ -208,63 +209,129 @@ def test_a_figure_that_the_commit_lacks_is_skipped_with_the_reason() -> None:
     assert baseline.both(SOME, None) == (SOME, skipped)
 
 
-def document() -> page.Document:
-    """A run with one line of the short table, one that is not reached, and a curve for each plot."""
-    results: list[Result] = [
-        dataclasses.replace(SOME, group="memory", what="a pending root, at 1,000,000"),
-        dataclasses.replace(SOME, what="too slow", at_most=1.0),
-        dataclasses.replace(SOME, what="slower each time", at_most=None, lowest_ratio_at_most=1.03),
-        Skipped(group="some", what="other", why="it is missing"),
-        *(Curve(group="some", plot=plot, name="Acker", points=((10, 1.5), (99, 20.0))) for plot in page.PLOTS),
-    ]
-    found: page.Document = json.loads(table.for_programs(results, {"commit": "abc"}))
+def kept_document() -> page.Document:
+    """The figures that are kept in the repository."""
+    found: page.Document = json.loads((ROOT / page.KEPT).read_text(encoding="utf-8"))
     return found
 
 
+def steady(document: page.Document) -> page.Document:
+    """The same as measured on a machine whose speed does not change."""
+    for line in document["lines"]:
+        if line["beside"] == single.ROUTE and line["unit"] == single.CPU_US:
+            line["base"]["values"] = [100.0, 125.0, 110.0, 100.0, 120.0]
+    return document
+
+
 @pytest.fixture
-def docs(tmp_path: Path) -> Path:
-    (tmp_path / "images").mkdir()
-    for name, (begin, end) in (("performance", page.FIGURES), ("capacity", page.FITTED)):
-        (tmp_path / f"{name}.md").write_text(f"Before.\n\n{begin}\nold\n{end}\n\nAfter.\n")
+def root(tmp_path: Path) -> Path:
+    """A copy of all files that have figures, with those that are kept."""
+    for path in page.written(kept_document()):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
     return tmp_path
 
 
-def test_the_figures_of_a_run_are_put_into_the_pages_between_the_marks(docs: Path) -> None:
-    page.write(document(), docs)
-    written = (docs / "performance.md").read_text()
-    assert written.startswith("Before.\n")
-    assert written.endswith("After.\n")
-    assert "old" not in written.replace("folded", "")
-    assert "commit: abc." in written
-    assert "| memory, a pending root | 4.00 ms | that: 2.00 | 3.00 | ≤ 4.00: reached |" in written
+def texts(root: Path) -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in root.rglob("*") if path.is_file()}
+
+
+def run_of(document: page.Document, root: Path) -> str:
+    """Replace the figures by those of a run without long measurements; return why nothing was replaced."""
+    latest = root.parent / "latest.json"
+    latest.write_text(json.dumps({key: document[key] for key in ("machine", "took_s", "lines", "skipped", "curves")}))
+    return page.replace(latest, Kept(root.parent / "long.jsonl"), root)
+
+
+def test_the_figures_of_a_run_replace_those_of_the_pages_between_their_marks(root: Path) -> None:
+    before, document = texts(root), steady(kept_document())
+    for line in document["lines"]:
+        if line["what"] == "a pending root, at 1,000,000":
+            line["measured"]["values"] = [37.0] * 5
+    assert run_of(document, root) == ""
+    after = texts(root)
+    changed = {path.relative_to(root).as_posix() for path in after if after[path] != before[path]}
+    assert changed == {page.KEPT, page.ALL_FIGURES, "README.md", "docs/performance.md", "bench/README.md"}
+    assert "| memory of a pending root, with 1,000,000 pending | 37 bytes |" in after[root / "README.md"]
+    assert "A pending root takes 37 bytes of Redis" in after[root / "docs/performance.md"]
+    assert "| memory, a pending root | 37.0 bytes |" in after[root / "bench/README.md"]
+    for place in page.PLACES:
+        outside = [
+            text.partition(place.marks[0])[0] + text.partition(place.marks[1])[2]
+            for text in (before[root / place.page], after[root / place.page])
+        ]
+        assert outside[0] == outside[1]
+
+
+def test_a_run_on_a_machine_whose_speed_changes_says_so_and_replaces_nothing(root: Path) -> None:
+    before, document = texts(root), steady(kept_document())
+    [line] = [line for line in document["lines"] if line["what"] == "the service, a single ack, 1 connection"]
+    line["base"]["values"][1] = 126.0
+    assert run_of(document, root) == (
+        "the speed of the machine changed, for an empty route of FastAPI took 100 to 126 CPU µs between rounds, beside "
+        "'the service, a single ack, 1 connection': run make bench again while nothing else runs"
+    )
+    assert texts(root) == before
+
+
+def test_a_run_that_lacks_a_figure_of_a_page_says_so_and_replaces_nothing(root: Path) -> None:
+    before, document = texts(root), steady(kept_document())
+    document["lines"] = [line for line in document["lines"] if line["group"] != "delivery"]
+    assert run_of(document, root).startswith("the run has no line 'p50 from the last ack to the webhook")
+    assert texts(root) == before
+
+
+def test_a_group_that_the_run_measured_is_not_shown_as_measured_apart_any_more(root: Path) -> None:
+    document = steady(kept_document())
+    [languages] = [part for part in document["apart"] if part["group"] == "languages"]
+    document["lines"] += languages["lines"]
+    document["skipped"] += [{"group": "window", "what": "an edge", "why": "it ended with an error"}]
+    assert run_of(document, root) == ""
+    kept = json.loads((root / page.KEPT).read_text())
+    assert [part["group"] for part in kept["apart"]] == ["window", "outage", "queues"]
+    assert kept["skipped"] == []
+    assert kept["store"] == document["store"]
+
+
+def test_what_the_long_bench_measured_of_another_system_is_shown_beside_acker(root: Path) -> None:
+    """Of BullMQ: 200 CPU µs a job, 100 without flows."""
+    kept = Kept(root.parent / "long.jsonl")
+    taken = {f"{way} {name}": Series((value,)) for way, value in (("untracked", 100.0), ("flows", 200.0))
+             for name in ("cpu", "wall", "bytes")}  # fmt: skip
+    kept.add("bullmq, cost", taken | {f"{way} above": Series((100.0,)) for way in ("untracked", "flows")})
+    assert run_of(steady(kept_document()), root) == ""
+    row = "| BullMQ, jobs that are known beforehand | flows | 100 |  |"
+    for name in ("docs/performance.md", "docs/comparison.md"):
+        assert row in (root / name).read_text().splitlines()
+    assert (
+        f"Measured apart, 1 rounds of make bench-long GROUP=bullmq, commit {baseline.head()}:"
+        in (root / page.ALL_FIGURES).read_text()
+    )
+
+
+def test_writing_the_figures_again_changes_nothing(root: Path) -> None:
+    before = texts(root)
+    page.write(kept_document(), root)
+    assert texts(root) == before
+
+
+def test_what_is_not_reached_is_listed_and_what_was_skipped_is_said(root: Path) -> None:
+    document = steady(kept_document())
+    slow = dataclasses.replace(SOME, what="slower each time", at_most=None, lowest_ratio_at_most=1.03)
+    document["lines"] += [dataclasses.replace(SOME, what="too slow", at_most=1.0).document(), slow.document()]
+    document["skipped"] += [{"group": "some", "what": "other", "why": "it is missing"}]
+    assert run_of(document, root) == ""
+    written = (root / "bench/README.md").read_text()
     assert "- *too slow*: 4.00 ms, 3.00 times that; to reach: ≤ 1.00" in written
     assert "- *slower each time*: 4.00 ms, 3.00 times that; to reach: lowest ratio ≤ 1.03" in written
-    shown = re.findall(r"]\(images/(bench-\w+\.svg)\)", written)
-    assert sorted(shown) == sorted(path.name for path in (docs / "images").iterdir())
-    assert len(shown) == len(page.PLOTS)
-    assert "| other |  | not measured | it is missing |" in (docs / "figures.md").read_text()
+    assert "| other |  | not measured | it is missing |" in (root / page.ALL_FIGURES).read_text()
 
 
-def test_what_is_fitted_is_put_into_its_page_once_there_is_something(docs: Path) -> None:
-    page.write(document(), docs)
-    assert "\nold\n" in (docs / "capacity.md").read_text()
-    page.write(document(), docs, "fitted")
-    begin, end = page.FITTED
-    assert (docs / "capacity.md").read_text() == f"Before.\n\n{begin}\n\nfitted\n\n{end}\n\nAfter.\n"
-
-
-def test_writing_the_figures_again_changes_nothing(docs: Path) -> None:
-    page.write(document(), docs, "fitted")
-    first = {path: path.read_text() for path in docs.rglob("*.*")}
-    page.write(json.loads((docs / "figures.json").read_text()), docs, "fitted")
-    assert {path: path.read_text() for path in docs.rglob("*.*")} == first
-
-
-@pytest.mark.parametrize(("name", "marks"), [("performance", page.FIGURES), ("capacity", page.FITTED)])
-def test_the_pages_have_the_marks_between_which_figures_are_put(name: str, marks: tuple[str, str]) -> None:
-    text = (DOCS / f"{name}.md").read_text()
-    assert [text.count(mark) for mark in marks] == [1, 1]
-    assert text.index(marks[0]) < text.index(marks[1])
+def document() -> page.Document:
+    """A run with a curve for each plot."""
+    curves = (Curve(group="some", plot=plot, name="Acker", points=((10, 1.5), (99, 20.0))) for plot in page.PLOTS)
+    found: page.Document = json.loads(table.for_programs(list(curves), {"commit": "abc"}))
+    return found | {"apart": []}
 
 
 @pytest.mark.parametrize("name", page.PLOTS)

@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 READMES = tuple(
     ROOT / folder / "README.md"
-    for folder in (".", "client", "client/typescript", "client/go", "client/java", "service", "spark_connector")
+    for folder in (
+        *(".", "bench", "client", "client/typescript", "client/go", "client/java", "service", "spark_connector"),
+    )
 )
 PAGES = (*READMES, ROOT / "CONTRIBUTING.md", ROOT / "RELEASING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md")))
 

@@ -1,4 +1,4 @@
-"""`acker bench`, as docs/capacity.md has it: it asks before it writes where keys are, and leaves none of its own."""
+"""`acker bench`, as in docs/capacity.md and performance.md: it asks before it writes where keys are, and clears up."""
 
 import re
 import subprocess
