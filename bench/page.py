@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import capacity, goals, long, outage, shown, single, table
+from bench import capacity, goals, long, outage, queues, shown, single, table
 from bench.__main__ import LATEST
 from bench.baseline import ROOT
 from bench.kept import SIMULATED_SECTION, Kept, store_section
@@ -74,7 +74,7 @@ def read(latest: Path, kept: Kept, before: Document) -> Document:
 
 def _long_parts(kept: Kept) -> Iterator[Document]:
     """Yield what the long bench has measured of other systems, each with the commit that it is of."""
-    for group in (*long.PEERS, long.queues.GROUP):
+    for group in (*long.PEERS, queues.GROUP):
         cases = [(case, taken) for case in long.cases(group, FULL) if (taken := kept.get(case.key))]
         if cases:
             rounds = max(len(series.values) for _, taken in cases for series in taken.values())

@@ -88,13 +88,22 @@ A_SECOND = (
 )  # fmt: skip
 """Each figure that is shown as how often a second one core does what was measured in CPU µs."""
 
+
+def measured(line: Line) -> float:
+    return line.measured.median
+
+
+def base(line: Line) -> float:
+    return line.base.median
+
+
+def rate(line: Line) -> float:
+    return 1e6 / line.measured.median
+
+
 SHOWN = [
     (name, row, shown.two_digits(value(LINES.line(group, what))))
-    for figures, value in (
-        (MEASURED, lambda line: line.measured.median),
-        (BESIDE, lambda line: line.base.median),
-        (A_SECOND, lambda line: 1e6 / line.measured.median),
-    )
+    for figures, value in ((MEASURED, measured), (BESIDE, base), (A_SECOND, rate))
     for group, what, places in figures
     for name, row in places.items()
 ]

@@ -87,11 +87,11 @@ def read_page(response: "Response") -> Page:
         raise InvalidResponse(f"an answer {response.status} holds no completions: {error!r}") from None
 
 
-def read_dead_letters(response: "Response") -> tuple[tuple[DeadLetter, ...], str]:
-    """Read a page of dead letters, and the cursor behind the last. Raises `InvalidResponse`."""
+def read_dead_letters(response: "Response") -> tuple[tuple[DeadLetter, ...], str | None]:
+    """Read a page of dead letters, and the cursor behind it; None behind the last. Raises `InvalidResponse`."""
     found = responses.document(response)
     try:
-        return tuple(_dead_letter(item) for item in found["dead_letters"]), found["cursor"]
+        return tuple(_dead_letter(item) for item in found["dead_letters"]), found["cursor"] if found["more"] else None
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidResponse(f"an answer {response.status} holds no dead letters: {error!r}") from None
 

@@ -60,10 +60,18 @@ class Failures:
         outcome: Outcome | None = None,
         spout_task: str | None = None,
         component: str | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
         limit: int = 100,
     ) -> tuple[Failure, ...]:
-        """List the roots that failed or timed out, at most ``limit``, the newest first; None: any."""
-        chosen = _chosen(outcome, spout_task, component)
+        """List the roots that failed or timed out, at most ``limit``, the newest first; None: any.
+
+        ``reason`` is a part of the reason; ``text`` one of the message id, the reason or the component. ``since`` and
+        ``until`` are Unix seconds: roots that ended then or later, and then or earlier.
+        """
+        chosen = _chosen(outcome, spout_task, component) | _parts(reason, text) | validate.interval_ms(since, until)
         return self._run(list_failures(self._session, limit, **chosen))
 
 
@@ -80,10 +88,18 @@ class AsyncFailures:
         outcome: Outcome | None = None,
         spout_task: str | None = None,
         component: str | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
         limit: int = 100,
     ) -> tuple[Failure, ...]:
-        """List the roots that failed or timed out, at most ``limit``, the newest first; None: any."""
-        chosen = _chosen(outcome, spout_task, component)
+        """List the roots that failed or timed out, at most ``limit``, the newest first; None: any.
+
+        ``reason`` is a part of the reason; ``text`` one of the message id, the reason or the component. ``since`` and
+        ``until`` are Unix seconds: roots that ended then or later, and then or earlier.
+        """
+        chosen = _chosen(outcome, spout_task, component) | _parts(reason, text) | validate.interval_ms(since, until)
         return await self._run(list_failures(self._session, limit, **chosen))
 
 
@@ -95,6 +111,13 @@ def _chosen(outcome: Outcome | None, spout_task: str | None, component: str | No
         if value is not None:
             validate.name(what, value)
     return {"outcome": outcome, "spout_task": spout_task, "component": component}
+
+
+def _parts(reason: str | None, text: str | None) -> dict[str, str | None]:
+    """Check the parts of texts that are asked for. Raises `UsageError`."""
+    validate.text("reason", reason)
+    validate.text("text", text)
+    return {"reason": reason, "text": text}
 
 
 def _read_page(response: responses.Response) -> tuple[list[Failure], str | None]:

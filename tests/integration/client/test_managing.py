@@ -153,6 +153,25 @@ def test_what_no_dead_letter_can_be_chosen_by_is_refused(acker: Acker, wrong: di
         acker.spouts.dead_letters("shop", **wrong)  # type: ignore[arg-type]
 
 
+def test_dead_letters_are_read_on_behind_an_empty_page(process: AckerProcess) -> None:
+    """A page that filters ends after a second, and may then be empty while there are more."""
+    letter = {
+        "id": "0" * 32, "root_id": "a1" * 8, "outcome": "acked", "message_id": "42", "reason": None, "component": None,
+        "complete_latency_ms": 1, "at_ms": 1, "attempts": 2, "error": "answered 503",
+    }  # fmt: skip
+    pages = [([], "first", True), ([letter], "second", True), ([], "third", False)]
+    asked: list[str | None] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.params.get("after"))
+        found, cursor, more = pages[len(asked) - 1]
+        return httpx.Response(200, json={"dead_letters": found, "cursor": cursor, "more": more})
+
+    with Acker(process.url, "orders", transport=httpx.MockTransport(answer)) as acker:
+        assert [one.message_id for one in acker.spouts.dead_letters("shop", error="503")] == ["42"]
+    assert asked == [None, "first", "second"]
+
+
 def test_a_secret_is_rotated_once_where_the_answer_is_lost(process: AckerProcess, acker: Acker) -> None:
     """A second rotation would end the secret that receivers know: only the last two sign."""
     acker.spouts.set_webhook("shop", "https://shop.example/", secret=SECRET)
@@ -185,6 +204,12 @@ def test_failures_are_listed_newest_first(acker: Acker) -> None:
     assert [one.at for one in listed] == sorted((one.at for one in listed), reverse=True)
     assert acker.failures.list(limit=2) == listed[:2]
     assert acker.failures.list(outcome=Outcome.TIMED_OUT) == acker.failures.list(component="charge") == ()
+    assert acker.failures.list(reason="refused", text="forced", since=listed[-1].at, until=listed[0].at + 1) == listed
+    assert acker.failures.list(reason="expired") == acker.failures.list(text="expired") == ()
+    assert acker.failures.list(until=listed[-1].at - 60) == acker.failures.list(since=listed[0].at + 60) == ()
+    for wrong in ({"reason": 1}, {"text": b"x"}, {"since": "yesterday"}, {"until": -1}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            acker.failures.list(**wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="outcome must be 'failed' or 'timed_out'"):
         acker.failures.list(outcome=Outcome.ACKED)
     with pytest.raises(UsageError, match="component"):

@@ -203,12 +203,29 @@ def test_fail_fails_several_roots_and_asks_before(acker_command: Run, http: http
     assert acker_command("root", "fail", "orders", "00c1000000000009", "--yes").code == ERROR
 
 
+def test_pending_roots_are_found_by_a_part_of_their_message_id(acker_command: Run, http: httpx.Client) -> None:
+    for number in range(2):
+        begin(http, f"00c300000000000{number}", f"invoice-{number}")
+    [found] = acker_command("root", "list", "orders", "--text", "voice-1", "-o", "jsonl").lines
+    assert found["message_id"] == "invoice-1"
+    assert acker_command("root", "list", "orders", "--text", "receipt").out == "no root is pending that fits\n"
+
+
 def test_failures_lists_and_groups_what_failed(acker_command: Run, http: httpx.Client) -> None:
     for number in range(3):
         begin(http, f"00c200000000000{number}", str(number))
         fail(http, f"00c200000000000{number}", "card refused")
     assert len(acker_command("failures", "orders", "--component", "charge", "-o", "jsonl").lines) == 3
     assert acker_command("failures", "orders", "--outcome", "timed_out").out == "no root failed that fits\n"
+    for fits in (("--reason", "refused"), ("--text", "charge"), ("--since", "1h"), ("--until", "2999-01-01T00:00:00Z")):
+        assert len(acker_command("failures", "orders", *fits, "-o", "jsonl").lines) == 3, fits
+    for fits_none in (
+        ("--reason", "charge"),
+        ("--text", "no such text"),
+        ("--until", "1h"),
+        ("--since", "2999-01-01T00:00:00Z"),
+    ):
+        assert acker_command("failures", "orders", *fits_none).out == "no root failed that fits\n", fits_none
     grouped = acker_command("failures", "orders", "--group").out.splitlines()[1]
     assert grouped.split() == ["3", "failed", "charge", "card", "refused"]
     counted = [{"count": 3, "outcome": "failed", "component": "charge", "reason": "card refused"}]

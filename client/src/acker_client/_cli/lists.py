@@ -11,7 +11,7 @@ from acker_protocol import routes
 from acker_client._cli.output import Result, more, table
 from acker_client._cli.service import Service
 from acker_client._cli.session import ServiceParser, add_limit, add_topology, name
-from acker_client._cli.spans import ago, clock_time, read_span, span
+from acker_client._cli.spans import ago, clock_time, read_span, read_time, span
 
 GROUPED_BY = ("outcome", "component", "reason")
 
@@ -24,6 +24,7 @@ def roots(arguments: Sequence[str], *, description: str | None) -> int:
     add("--older-than", type=read_span, metavar="TIME", help="Only roots of at least this age, as 90s, 5m or 2h.")
     add("--no-ack-for", type=read_span, metavar="TIME", help="Only roots that got no ack for so long.")
     add("--message-id", metavar="ID", help="Only roots of this message.")
+    add("--text", metavar="TEXT", help="Only roots whose message id or last component contains this.")
     add("--spout", type=name, metavar="NAME", help="Only roots of this spout task.")
     add_limit(parser)
     parser.watchable()
@@ -38,6 +39,10 @@ def failures(arguments: Sequence[str], *, description: str | None) -> int:
     add("--outcome", choices=("failed", "timed_out"), help="Only roots that ended so.")
     add("--spout", type=name, metavar="NAME", help="Only roots of this spout task.")
     add("--component", type=name, metavar="NAME", help="Only roots that this component failed, or acked last.")
+    add("--reason", metavar="TEXT", help="Only roots whose reason contains this.")
+    add("--text", metavar="TEXT", help="Only roots whose message id, reason or component contains this.")
+    add("--since", type=read_time, metavar="TIME", help="Only roots that ended not before; 2h is two hours ago.")
+    add("--until", type=read_time, metavar="TIME", help="Only roots that ended not after.")
     add("--group", action="store_true", help="Count them by outcome, component and reason.")
     add_limit(parser)
     parser.watchable()
@@ -81,6 +86,7 @@ def _roots(service: Service, found: argparse.Namespace) -> Result:
         older_than_ms=found.older_than,
         no_ack_for_ms=found.no_ack_for,
         message_id=found.message_id,
+        text=found.text,
         spout_task=found.spout,
     )
     return Result(
@@ -100,6 +106,10 @@ def _failures(service: Service, found: argparse.Namespace) -> Result:
         outcome=found.outcome,
         spout_task=found.spout,
         component=found.component,
+        reason=found.reason,
+        text=found.text,
+        from_ms=found.since,
+        to_ms=found.until,
     )
     listed = document["failures"]
     notes = more(document, listed, found.limit)

@@ -11,23 +11,17 @@ if TYPE_CHECKING:
     from acker_client._core.effects import Flow
     from acker_client._core.retry import RetrySession
 
-_TIMES_MS = range(2**53)
-
 
 def chosen_dead_letters(error: str | None, since: float | None, until: float | None) -> dict[str, Any]:
     """Write which dead letters are meant. Raises `UsageError`."""
     validate.text("error", error)
-    return {
-        "error": error,
-        "from_ms": validate.milliseconds("since", since, _TIMES_MS),
-        "to_ms": validate.milliseconds("until", until, _TIMES_MS),
-    }
+    return {"error": error} | validate.interval_ms(since, until)
 
 
 def list_dead_letters(
     session: "RetrySession", name: str, limit: int, chosen: Mapping[str, Any]
 ) -> "Flow[tuple[DeadLetter, ...]]":
-    """Read dead letters page by page; the list ends with an empty page."""
+    """Read dead letters page by page; a page that filters may be empty while there are more."""
     validate.name("the spout task's name", name)
     validate.positive("limit", limit)
     found: list[DeadLetter] = []
@@ -37,7 +31,7 @@ def list_dead_letters(
         request = requests.list_dead_letters(session.topology, name, after=after, limit=page_size, **chosen)
         page, after = read_dead_letters((yield from session.send(request)))
         found += page
-        if not page or len(found) >= limit:
+        if after is None or len(found) >= limit:
             return tuple(found)
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MAX_SHOWN = 40
 """Characters of a wrong value that an error shows."""
 
+_TIMES_MS = range(2**53)
+
 
 def name(what: str, value: Any) -> str:
     """Check a name of the contract. Raises `UsageError`, also for None."""
@@ -82,6 +84,14 @@ def secrets(what: str, value: Any) -> "tuple[bytes, ...]":
         return secret_keys(value)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{what} {error}") from None
+
+
+def interval_ms(since: Any, until: Any) -> dict[str, int | None]:
+    """Turn the Unix seconds between which something happened into fields of a request. Raises `UsageError`."""
+    return {
+        "from_ms": milliseconds("since", since, _TIMES_MS),
+        "to_ms": milliseconds("until", until, _TIMES_MS),
+    }
 
 
 def milliseconds(what: str, seconds: Any, allowed: range, *, zero: bool = False) -> int | None:
