@@ -29,6 +29,9 @@ from tests.support.servers import AckerProcess, acker_serve
 PACKAGE = ROOT / "client/typescript"
 PAGES = (PACKAGE / "README.md", DOCS / "typescript.md")
 
+FIRST_LINES = ROOT / "service/src/acker_service/web/first_lines.js"
+"""What the page of a fresh acker shows."""
+
 MARK = "<!-- tested by tests/clients/test_typescript.py -->"
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("package")]
@@ -65,6 +68,21 @@ def test_a_page_shows_what_happens(page: Path, program: Path, acker: AckerProces
         f"```{each.language}\n{each.code}\n```" for each in fences(page.read_text()) if each.language != "sh"
     )
     run(text, "js", url=acker.url, folder=program)
+
+
+def test_the_first_message_of_the_page_runs_and_its_root_is_acked(program: Path, acker: AckerProcess) -> None:
+    lines = subprocess.run(
+        [needed("node"), "--input-type=module"],
+        input=f"{FIRST_LINES.read_text()}\nconsole.log(linesOf({json.dumps(acker.url)}, 'first-message').TypeScript);",
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    (program / "first.mjs").write_text(lines)
+    ran = subprocess.run([needed("node"), "first.mjs"], cwd=program, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == ("hello\n", 0), ran.stderr
+    with Acker(acker.url, "first-message") as python:
+        done: list[str] = []
+        python.spout("first").listen(on_ack=done.append, on_fail=print, stop=lambda: bool(done))
+    assert done == ["hello"]
 
 
 def test_the_bolts_of_the_readme_count_the_words_of_a_line(program: Path, acker: AckerProcess) -> None:
