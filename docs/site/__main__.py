@@ -1,11 +1,13 @@
 """Builds the site of the documentation into `.site/html`, and serves it with ``--serve``.
 
-`.site/pages` has the pages as Zensical reads them, in the places that they have in the repository.
+`.site/pages` has the pages as Zensical reads them, in the places that they have in the repository. `.site/html` has a
+folder for each version, and `versions.json`, from which the pages offer the others: those that are there already stay.
 """
 
 import argparse
 import functools
 import http.server
+import json
 import posixpath
 import shutil
 import subprocess
@@ -54,9 +56,22 @@ def site_pages() -> list[Page]:
     return [*(ready(page, files) for page in [*written, *generated]), *shown]
 
 
+def version() -> str:
+    """Return the version that the pages are of."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+
+
+def versions(html: Path) -> list[str]:
+    """Return the versions whose pages are in a folder, the newest first."""
+    found = [path.parent.name for path in html.glob("*/index.html")]
+    return sorted(found, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
+
+
 def build(folder: Path = BUILT) -> Path:
-    """Build the site anew; return the folder of its HTML."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Build the site of this version anew; return the folder of its HTML."""
+    built = folder / "html" / version()
+    for old in (folder / "pages", folder / "built", built):
+        shutil.rmtree(old, ignore_errors=True)
     pages = site_pages()
     for page in pages:
         place = folder / "pages" / page.path
@@ -72,8 +87,23 @@ def build(folder: Path = BUILT) -> Path:
     command = [str(Path(sys.executable).with_name("zensical")), "build", "--strict", "--config-file", CONFIG.name]
     subprocess.run(command, cwd=folder, check=True)
     for page in pages:
-        (folder / "html" / page.path).write_text(page.text)  # what llms.txt leads to
-    return folder / "html"
+        (folder / "built" / page.path).write_text(page.text)  # what llms.txt leads to
+    built.parent.mkdir(exist_ok=True)
+    (folder / "built").rename(built)
+    offer_versions(built.parent)
+    return built
+
+
+def offer_versions(html: Path) -> None:
+    """Write which versions there are, and let the address without one lead to the newest."""
+    newest, *older = versions(html)
+    listed = [{"version": newest, "title": newest, "aliases": ["latest"]}]
+    listed += [{"version": name, "title": name, "aliases": []} for name in older]
+    (html / "versions.json").write_text(json.dumps(listed, indent=1) + "\n")
+    (html / "index.html").write_text(
+        '<!doctype html><meta charset="utf-8"><title>Acker</title>'
+        f'<meta http-equiv="refresh" content="0; url={newest}/">\n'
+    )
 
 
 def serve(html: Path, port: int) -> None:
@@ -104,7 +134,7 @@ def main() -> None:
     given = parser.parse_args()
     html = build()
     if given.serve:
-        serve(html, given.port)
+        serve(html.parent, given.port)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The built site, a server for it, and pages of it in a real Chromium."""
 
+import contextlib
 import functools
 import http.server
 import threading
@@ -29,7 +30,14 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def site(html: Path) -> Iterator[str]:
     """The address of a server of the site."""
-    handler = functools.partial(_Handler, directory=str(html))
+    with served(html) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder; yield its address."""
+    handler = functools.partial(_Handler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()

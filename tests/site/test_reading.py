@@ -1,14 +1,17 @@
 """The site in a browser: search finds, pages fit a phone, the keyboard and a screen reader have what they need."""
 
 import re
+import shutil
+from pathlib import Path
 from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from docs.site.__main__ import navigation
+from docs.site.__main__ import navigation, offer_versions, version, versions
 from tests.browser.conftest import opened
 from tests.browser.test_looks import NARROW, serious_faults
+from tests.site.conftest import served
 
 Scheme = Literal["dark", "light"]
 
@@ -75,3 +78,17 @@ def test_the_pages_have_an_order(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("The first ten minutes")
     page.get_by_role("link", name="Previous: Acker").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Acker")
+
+
+def test_a_page_says_its_version_and_offers_the_others(browser: Browser, html: Path, tmp_path: Path) -> None:
+    shutil.copytree(html.parent, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(html, tmp_path / "0.0.9")
+    offer_versions(tmp_path)
+    assert versions(tmp_path) == [version(), "0.0.9"]
+    with served(tmp_path) as address, opened(browser, address) as page:
+        page.goto("/")
+        expect(page).to_have_url(f"{address}/{version()}/")
+        expect(page.get_by_role("button", name="Select version")).to_have_text(version())
+        page.get_by_role("button", name="Select version").hover(force=True)  # the list opens over it
+        page.get_by_role("link", name="0.0.9").click()
+        expect(page.get_by_role("button", name="Select version")).to_have_text("0.0.9")
