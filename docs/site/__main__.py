@@ -58,7 +58,7 @@ def site_pages() -> list[Page]:
 
 def version() -> str:
     """Return the version that the pages are of."""
-    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+    return str(tomllib.loads((ROOT / "service/pyproject.toml").read_text())["project"]["version"])
 
 
 def versions(html: Path) -> list[str]:
