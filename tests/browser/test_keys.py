@@ -74,7 +74,7 @@ def test_without_the_scope_admin_the_page_only_reads(locked: Page, guarded: Scen
     locked.get_by_role("link", name="Try it").click()
     expect(locked.get_by_role("button", name="Emit a root")).to_be_disabled()
     locked.goto("/ui/#/t/orders/spouts/shop")
-    expect(locked.get_by_role("heading", level=1)).to_have_text("Spout task shop")
+    expect(locked.get_by_role("heading", level=1)).to_have_text("Spout task shop of orders")
     looked = locked.get_by_role("region", name="Unread completions", exact=True).or_(locked.get_by_role("alert")).first
     expect(looked).to_be_visible()
     assert set(locked.locator("main button:enabled").all_inner_texts()) <= READS

@@ -14,6 +14,7 @@ from tests.browser.scene import Scene
 from tests.browser.test_explaining import run
 from tests.browser.test_looks import NARROW, Scheme, serious_faults
 from tests.support.servers import AckerProcess, acker_serve
+from tests.support.waiting import eventually_true
 
 BERLIN = {"timezone_id": "Europe/Berlin", "locale": "en-US"}
 TEMPLATE = "https://shop.example/orders/{message_id}?from=acker"
@@ -26,7 +27,7 @@ def test_each_view_has_a_title_of_its_own(page: Page, scene: Scene) -> None:
         f"t/{scene.topology}": scene.topology,
         f"t/{scene.topology}/failures": f"Failures of {scene.topology}",
         f"t/{scene.topology}/roots/{root}": f"Root {root}",
-        f"t/{scene.topology}/spouts/shop": "Spout task shop",
+        f"t/{scene.topology}/spouts/shop": f"Spout task shop of {scene.topology}",
         "find?id=order-0": "Find order-0",
         "runbook/store-full": "Store full",
     }.items():
@@ -165,6 +166,24 @@ def test_three_troubles_of_one_rule_are_one_card_that_folds(page: Page, scene: S
     expect(card.get_by_role("link", name="Runbook: webhook not delivered")).to_have_count(1)
     card.locator("summary").press("Enter")
     expect(third).to_be_hidden()
+
+
+def test_the_overview_shows_which_topology_gets_slower(page: Page, scene: Scene) -> None:
+    """A root that ends at once, then one that takes two seconds: the line of the 95th percentile rises."""
+    scene.ack(scene.emit(1))
+    page.goto("/ui/")
+    row = page.get_by_role("row").filter(has_text=scene.topology)
+    slower = row.get_by_role("img", name="95th percentile of the complete latency, over ten minutes")
+    expect(slower).to_have_attribute("data-top", re.compile(r"\d"))
+    (root,) = scene.emit(1)
+    eventually_true(lambda: scene.ask("GET", f"{scene.path}/roots/{root}")["age_ms"] > 2_000)
+    scene.ack([root])
+
+    def heights() -> list[float]:
+        line = slower.locator("polyline").get_attribute("points") or ""
+        return [float(point.partition(",")[2]) for point in line.split()]
+
+    eventually_true(lambda: len(heights()) > 1 and heights()[0] - heights()[-1] > 10)
 
 
 def test_a_fresh_acker_shows_how_to_send_the_first_message(browser: Browser, tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ export function ListHead({ list, total, what, orders, order, onOrder, name }) {
   const keep = (end, type, write) => () => download(`${name}.${end}`, type, write(list.rows));
   return html`<div class="row list-head">
     <p class="muted" role="status">${sayLoaded(list, total, what)}</p>
+    ${list.busy && list.reads_all ? html`<button type="button" onClick=${list.stop}>Stop</button>`
+      : !list.is_done && html`<button type="button" disabled=${list.busy} onClick=${list.all}>Load all</button>`}
     ${list.rows.length > 1 && html`<label>Sort the loaded by <select onChange=${(event) => onOrder({ ...order, by: event.target.value })}>
       <option value="" selected=${!order.by}>as listed</option>
       ${orders.map(([head]) => html`<option key=${head} value=${head} selected=${head === order.by}>${head}</option>`)}
@@ -93,13 +95,9 @@ export function ListHead({ list, total, what, orders, order, onOrder, name }) {
   </div>`;
 }
 
-// Below a list: one more page, all pages, stop, look again.
+// Below a list: one more page, look again.
 export const ListFoot = ({ list }) => html`<div class="row">
   <${Failure} problem=${list.problem} />
-  ${list.busy && list.reads_all ? html`<button type="button" onClick=${list.stop}>Stop</button>`
-    : html`<span class="row">
-      ${!list.is_done && html`<button type="button" disabled=${list.busy} onClick=${list.more}>Load more</button>`}
-      ${!list.is_done && html`<button type="button" disabled=${list.busy} onClick=${list.all}>Load all</button>`}
-      <button type="button" disabled=${list.busy} onClick=${list.again}>Look again</button>
-    </span>`}
+  ${!list.is_done && html`<button type="button" disabled=${list.busy} onClick=${list.more}>Load more</button>`}
+  <button type="button" disabled=${list.busy} onClick=${list.again}>Look again</button>
 </div>`;

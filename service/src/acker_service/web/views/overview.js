@@ -1,7 +1,7 @@
 // The overview: trouble first, then all topologies.
 
 import { Sparkline } from "../chart.js";
-import { age, count, duration, rate } from "../format.js";
+import { age, count, rate, took } from "../format.js";
 import { clock, endedOf, rateOf, useLive, withHistory } from "../live.js";
 import { Trouble, useFindings } from "../trouble.js";
 import { Table, link } from "../ui.js";
@@ -9,7 +9,7 @@ import { html } from "../vendor/preact-htm.js";
 import { FirstMessage } from "./first_message.js";
 
 // A percentile of the complete latency, in the last step of the history that has one.
-const percentile = (points, name) => duration(points.findLast((point) => (point[name] ?? null) !== null)?.[name]);
+const percentile = (points, name) => took(points.findLast((point) => (point[name] ?? null) !== null)?.[name]);
 
 // Whether anything was ever sent to a topology, as far as it tells.
 const isUsed = ({ pending, unread, counts }) => pending + unread + Object.values(counts).reduce((sum, each) => sum + each, 0) > 0;
@@ -26,6 +26,8 @@ export function Overview() {
     ["p50", (row) => percentile(pointsOf(row), "p50_ms"), "number"],
     ["p95", (row) => percentile(pointsOf(row), "p95_ms"), "number"],
     ["p99", (row) => percentile(pointsOf(row), "p99_ms"), "number"],
+    ["p95, 10 min", (row) => html`<${Sparkline} label="95th percentile of the complete latency, over ten minutes"
+      points=${pointsOf(row).filter(({ p95_ms }) => (p95_ms ?? null) !== null).map(({ at_ms, p95_ms }) => ({ at_ms, value: p95_ms }))} />`],
     ["Pending", (row) => count(row.pending), "number"],
     ["Oldest", (row) => age(row.oldest_pending_at_ms, clock()), "number"],
     ["Unread", (row) => count(row.unread), "number"],

@@ -54,7 +54,8 @@ function Pending({ root, now_ms, topology, reload }) {
     <${FailByHand} topology=${topology} ids=${[root.root_id]} onDone=${reload} /></div>`;
 }
 
-const Ended = ({ root }) => html`<div><${Facts} facts=${[
+// What is known of a root that ended: of one that was acked nothing more is kept.
+const Ended = ({ root }) => root.outcome !== "acked" && html`<div><${Facts} facts=${[
   ["Component", root.component], ["Reason", root.reason], ["Ended", html`<${Time} at_ms=${root.at_ms} />`],
 ]} />
 <p class="muted">Reason and component are shown for a day after a root failed or timed out, while its topology lists them.</p></div>`;

@@ -1,7 +1,7 @@
 // One spout task: its reader or callback with the attempts, its unread completions, its dead letters.
 
 import { get, post, topologyPath, withQuery } from "../api.js";
-import { age, count, duration } from "../format.js";
+import { age, count, took } from "../format.js";
 import { clock, useLive } from "../live.js";
 import { ListFoot, ListHead, sorted, usePages } from "../pages.js";
 import { Act, Badge, Confirmed, Facts, Failure, MessageId, RootLink, Table, Time, link, useLoaded } from "../ui.js";
@@ -75,7 +75,7 @@ function Completions({ topology, task, unread }) {
       ["Root", (row) => html`<${RootLink} topology=${topology} id=${row.root_id} />`],
       ["Message", (row) => html`<${MessageId} id=${row.message_id} />`], ["Outcome", (row) => html`<${Badge} name=${row.outcome} />`],
       ["Component", (row) => row.component ?? "–"], ["Reason", (row) => row.reason ?? "–", "text"],
-      ["Latency", (row) => duration(row.complete_latency_ms), "number"], ["At", (row) => html`<${Time} at_ms=${row.at_ms} />`, "time"],
+      ["Latency", (row) => took(row.complete_latency_ms), "number"], ["At", (row) => html`<${Time} at_ms=${row.at_ms} />`, "time"],
     ]} />`}
     <${ListFoot} list=${list} />
     ${unread > 0 && html`<div class="row"><${Confirmed} danger label="Discard all unread completions" word=${String(unread)} onConfirm=${discard}
@@ -90,7 +90,7 @@ export function Spout({ names: [topology, task], query }) {
   const { document: spout, problem, reload } = useLoaded(
     async () => ({ ...await get(path), seen_at_ms: clock() }), path, EVERY_MS);
   return html`<div>
-    <h1>Spout task ${task}</h1>
+    <h1>Spout task ${task} of ${topology}</h1>
     <${Tabs} topology=${topology} at="Spout tasks" />
     <${Failure} problem=${problem} />
     ${spout && html`<div>

@@ -25,7 +25,7 @@ function Totals({ document: { step_ms, points: [point] } }) {
   return html`<${Facts} tiles facts=${[
     ["Since", `${duration(step_ms)} ago`],
     ["Emitted", count(point.emitted)], ["Acked", count(point.acked)], ["Failed", count(point.failed)], ["Timed out", count(point.timed_out)],
-    ["Latency p50", duration(point.p50_ms)], ["Latency p95", duration(point.p95_ms)], ["Latency p99", duration(point.p99_ms)],
+    ["Latency p50", took(point.p50_ms)], ["Latency p95", took(point.p95_ms)], ["Latency p99", took(point.p99_ms)],
   ]} />`;
 }
 
