@@ -246,6 +246,8 @@ def replace(latest: Path, kept: Kept, root: Path = ROOT) -> str:
 
 def main() -> None:
     """Write all of it, or say why nothing is replaced."""
+    if not LATEST.exists():
+        raise SystemExit(f"Nothing was replaced: there is no {LATEST.relative_to(ROOT)}; make bench writes it.")
     if why := replace(LATEST, Kept()):
         raise SystemExit(f"Nothing was replaced: {why}")
 
