@@ -196,7 +196,7 @@ def _outage(document: Document) -> str:
 
 def _score(document: Document) -> str:
     """Write what developers are shown: each goal, what is not reached, and the other plots."""
-    rows = goals.table(results(document), FULL)
+    rows = goals.table([*all_lines(document).found.values(), *results(document)], FULL)
     score = "\n".join(f"| {' | '.join(row)} |" for row in (goals.COLUMNS, ("---",) * len(goals.COLUMNS), *rows))
     others = tuple(name for name in PLOTS if name not in (*USERS_PLOTS, outage.GROUP))
     return "\n\n".join((_machine(document), score, *_images(document, others, "../docs/images"), *_lost(document)))
