@@ -73,13 +73,13 @@ def test_a_page_shows_what_happens(page: Path, program: Path, acker: AckerProces
 def test_the_first_message_of_the_page_runs_and_its_root_is_acked(program: Path, acker: AckerProcess) -> None:
     lines = subprocess.run(
         [needed("node"), "--input-type=module"],
-        input=f"{FIRST_LINES.read_text()}\nconsole.log(linesOf({json.dumps(acker.url)}, 'first-message').TypeScript);",
+        input=f"{FIRST_LINES.read_text()}\nconsole.log(linesOf({json.dumps(acker.url)}, 'default').TypeScript);",
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     (program / "first.mjs").write_text(lines)
     ran = subprocess.run([needed("node"), "first.mjs"], cwd=program, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.returncode) == ("hello\n", 0), ran.stderr
-    with Acker(acker.url, "first-message") as python:
+    with Acker(acker.url) as python:
         done: list[str] = []
         python.spout("first").listen(on_ack=done.append, on_fail=print, stop=lambda: bool(done))
     assert done == ["hello"]
