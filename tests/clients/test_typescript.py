@@ -80,9 +80,11 @@ def test_the_first_message_of_the_page_runs_and_its_root_is_acked(program: Path,
     ran = subprocess.run([needed("node"), "first.mjs"], cwd=program, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.returncode) == ("hello\n", 0), ran.stderr
     with Acker(acker.url) as python:
-        done: list[str] = []
-        python.spout("first").listen(on_ack=done.append, on_fail=print, stop=lambda: bool(done))
-    assert done == ["hello"]
+        [first] = [task.name for task in python.spouts.list() if task.name.startswith("first")]
+        ended: list[tuple[str | None, bool]] = []
+        for completion in python.shared_spout(first).completions(stop=lambda: bool(ended)):
+            ended.append((completion.message_id, completion.acked))  # noqa: PERF401 - `stop` reads it meanwhile
+    assert ended == [("hello", True)]
 
 
 def test_the_bolts_of_the_readme_count_the_words_of_a_line(program: Path, acker: AckerProcess) -> None:
