@@ -165,7 +165,7 @@ def test_the_formulas_of_the_capacity_have_the_figures_of_acker_bench() -> None:
     assert capacity.GROWTH[0] == capacity.GROWTH[2]
     for words in (
         growth,
-        f"`R {TIMES} (K + 1) {TIMES} {capacity.SERVICE_US} µs`",
+        f"`R {TIMES} (K + 1) {TIMES} ({capacity.SERVICE_US:g} µs + {capacity.SERVICE_BATCH_US:g} µs / b)`",
         f"`forget = {capacity.FORGET} {TIMES} last ack`",
         f"{capacity.BUSY} is the share of a core to plan with",
         f"bytes of a root + O {TIMES} {capacity.FINISHED_BYTES:g} bytes + E) {TIMES} {capacity.MEMORY_HEADROOM}`",
