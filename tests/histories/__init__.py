@@ -1,0 +1,1 @@
+"""Histories of clients: what they sent and were answered, and whether the shipped state machine explains it."""
