@@ -8,6 +8,7 @@ monotonic clock, which all clients share; the first record says what to add for 
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -54,13 +55,19 @@ _LENGTH = 4
 
 
 class History:
-    """A file that one process appends to."""
+    """A file that one process appends to, until the block is left."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("xb", buffering=0)
         self._encoder = msgspec.msgpack.Encoder()
         self._number = 0
         self._write(Began(wall_ms=(time.time_ns() - time.monotonic_ns()) / 1e6))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def sent(self, method: str, target: str, *, key: str | None, content_type: str, body: bytes) -> int:
         """Note a request that is about to be sent, and return its number."""
