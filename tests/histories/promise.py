@@ -23,6 +23,9 @@ ADMITTED = frozenset(
 )
 """States that no root without an init answers."""
 
+CLAUSES = ("lost", "early", "premature", "twice", "unexplained")
+"""What may be broken."""
+
 SHOWN = 20
 """So many roots of each kind are described."""
 
@@ -32,7 +35,8 @@ Span = tuple[float, float]
 
 @dataclass(slots=True, kw_only=True)
 class Audit:
-    """What histories come to. ``lost``, ``early``, ``twice`` and ``unexplained`` are the roots that break the promise.
+    """What histories come to. ``lost``, ``early``, ``premature`` (timed out before the deadline), ``twice`` and
+    ``unexplained`` are the roots that break the promise.
 
     ``repeated`` are completions that were told again as they were before, which is allowed. ``latest_ms`` is how long
     after its deadline the latest root timed out, ``latest_in_quiet_ms`` the same of those whose deadline no fault was
@@ -49,6 +53,7 @@ class Audit:
     outcomes: Counter[str] = field(default_factory=Counter)
     lost: list[str] = field(default_factory=list)
     early: list[str] = field(default_factory=list)
+    premature: list[str] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
     unexplained: list[str] = field(default_factory=list)
     latest_ms: float | None = None
@@ -60,7 +65,7 @@ class Audit:
     @property
     def is_kept(self) -> bool:
         """Whether the promise is."""
-        return not (self.lost or self.early or self.twice or self.unexplained)
+        return not (self.lost or self.early or self.premature or self.twice or self.unexplained)
 
 
 def audit(histories: Histories, rules: Mapping[str, TopologyRules], faults: Sequence[Span] = ()) -> Audit:
@@ -86,7 +91,8 @@ def _audit_root(found: Audit, history: RootHistory, rules: TopologyRules, faults
     found.points += explanation.points
     broken = {
         "lost": is_lost(history),
-        "early": any(is_early(history, completion, rules) for completion in history.completions.values()),
+        "early": any(is_early(history, completion) for completion in history.completions.values()),
+        "premature": any(is_premature(history, completion, rules) for completion in history.completions.values()),
         "twice": len(history.completions) > 1,
         "unexplained": not explanation.is_explained,
     }
@@ -108,19 +114,24 @@ def is_lost(history: RootHistory) -> bool:
     )
 
 
-def is_early(history: RootHistory, completion: dict[str, Any], rules: TopologyRules) -> bool:
-    """Whether a completion came before what it tells: the last ack, a fail, or the deadline.
+def is_early(history: RootHistory, completion: dict[str, Any]) -> bool:
+    """Whether a completion tells of an end before the last ack, or a fail, was sent.
 
     An ack or a fail that was sent may have had its effect, whatever it was answered.
     """
     at_ms = completion["at_ms"] + 1 + CLOCK_MS
     before = [operation for event in history.events if event.sent_ms <= at_ms for operation in event.operations]
-    if completion["outcome"] == Outcome.TIMED_OUT:
-        return at_ms < _earliest_deadline_ms(history, completion, rules)
     if completion["outcome"] == Outcome.FAILED:
         return not any(isinstance(operation, Fail) for operation in before)
     ended = {each.edge_id for each in before if isinstance(each, Ack | Fail)}
-    return None not in ended and not set(_edges(before)) <= ended
+    return completion["outcome"] == Outcome.ACKED and None not in ended and not set(_edges(before)) <= ended
+
+
+def is_premature(history: RootHistory, completion: dict[str, Any], rules: TopologyRules) -> bool:
+    """Whether a completion tells of a timeout before the deadline."""
+    if completion["outcome"] != Outcome.TIMED_OUT:
+        return False
+    return bool(completion["at_ms"] + 1 + CLOCK_MS < _earliest_deadline_ms(history, completion, rules))
 
 
 def _edges(operations: Iterable[object]) -> Iterator[int]:

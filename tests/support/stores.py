@@ -74,8 +74,10 @@ def _program(name: str, folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def running(kind: str, folder: Path, *, proxies: list[Proxy] | None = None) -> Iterator[Running]:
-    """Run a store of a kind of `KINDS` until the block is left.
+def running(
+    kind: str, folder: Path, *, proxies: list[Proxy] | None = None, options: tuple[str, ...] = ()
+) -> Iterator[Running]:
+    """Run a store of a kind of `KINDS` until the block is left; ``options`` are further ones of its servers.
 
     With ``proxies``, which are added to, there is one before each server, and the store's address leads to them.
     """
@@ -83,12 +85,15 @@ def running(kind: str, folder: Path, *, proxies: list[Proxy] | None = None) -> I
     program = _program(name, folder)
     with contextlib.ExitStack() as stack:
 
-        def start(*options: str) -> Member:
+        def start(*own: str) -> Member:
             port = free_port()
-            member = Member(program=program, port=port, folder=folder / str(port), options=options)
+            own = own if "--sentinel" in own else (*own, *options)
+            member = Member(program=program, port=port, folder=folder / str(port), options=own)
             if proxies is not None:
                 proxies.append(stack.enter_context(proxied(port)))
                 member.shown = proxies[-1].port
+                if form == "sentinel" and "--sentinel" not in own:  # sentinels know each server by one address
+                    member.options += ("--replica-announce-port", str(member.shown))
             stack.callback(member.stop)
             member.start()
             return member
@@ -120,7 +125,7 @@ def _cluster(start: Start, primaries: int = 3) -> Running:
 def _sentinels(start: Start) -> Running:
     """One primary, two replicas, three sentinels."""
     primary = start(*COMMON, *FAST_SYNC)
-    replicas = [start(*COMMON, *FAST_SYNC, "--replicaof", "127.0.0.1", str(primary.port)) for _ in range(2)]
+    replicas = [start(*COMMON, *FAST_SYNC, "--replicaof", "127.0.0.1", str(primary.shown)) for _ in range(2)]
     until(lambda: all(follows(replica) for replica in replicas), "the replicas follow")
     sentinels = [start("--sentinel") for _ in range(3)]
     for sentinel in sentinels:
