@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from docs.trust import results
+from tests.faults_long import languages
 from tests.faults_long.round import Outcome, document_of, line_of, run
 from tests.faults_long.schedule import STORES, Round, rounds
 from tests.support.mutant import Mutant
@@ -49,6 +50,7 @@ def main(
     done = _begin(kept, resume=resume)
     running = results.Run(command=_command(faults, operations, seed), seed=seed)
     program = ("-m", "tests.faults_long.broken", _checked(mutant)) if mutant else PROGRAM
+    drivers = {} if mutant else languages.commands()
     first = len(done)
     last = None if rounds_at_most is None else first + rounds_at_most
     for round_ in islice(planned, first, last):
@@ -60,6 +62,7 @@ def main(
             kept / f"round-{round_.number}",
             commit=running.commit,
             rate=rate,
+            drivers=drivers,
             tell=typer.echo,
             program=program,
         )

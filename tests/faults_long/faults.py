@@ -12,7 +12,8 @@ from typing import TypeVar
 import redis
 
 from bench.servers import Member, until
-from tests.faults_long.lab import WITHIN_S, Lab, NotSettled, is_primary
+from tests.faults_long.lab import WITHIN_S, Lab, is_primary
+from tests.faults_long.programs import NotSettled
 from tests.faults_long.schedule import Fault
 from tests.support.processes import freeze, thaw
 from tests.support.proxy import Fate, Proxy

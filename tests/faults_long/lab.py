@@ -3,11 +3,8 @@
 import contextlib
 import itertools
 import re
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from redis.crc import key_slot
 
 from bench.servers import Member, until
 from examples.support.ports import free_port
-from tests.faults_long import load, readers
+from tests.faults_long.programs import SPOUTS, NotSettled, Plans, Program
 from tests.faults_long.schedule import Round
 from tests.support.proxy import Fate, Proxy, proxied
 from tests.support.servers import PROGRAM, AckerProcess, acker_serve
@@ -47,64 +44,9 @@ APPENDFSYNC = {"valkey": "always", "valkey-sentinel": "everysec", "valkey-cluste
 SCHEDULE_S = ",".join(["1"] * 60)
 """The tries of webhooks: near each other, and too many to end in a round."""
 
-LOADS = (
-    ("json", "deduped", 0.12),
-    ("packed", "deduped", 0.38),
-    ("single", "deduped", 0.02),
-    ("keyless", "deduped", 0.01),
-    ("json", "plain", 0.10),
-    ("packed", "plain", 0.35),
-    ("keyless", "plain", 0.02),
-)
-"""The clients that load: their form, their topology, and their share of the rate."""
-
-READERS = 2
 WITHIN_S = 120.0
 READY = re.compile(r"(api-\d|worker) \(pid (\d+)\) is ready")
-ENDS_S = 90.0
 SETTLED_S = 180.0
-
-
-class NotSettled(AssertionError):
-    """Something did not come back after its faults were over."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Program:
-    """A client as a process, that is started again under another name, with a history of its own, when it was killed.
-
-    ``write`` gives the arguments of a generation of it.
-    """
-
-    name: str
-    kind: str
-    log: Path
-    write: Callable[[int], Sequence[str]]
-    generation: int = 0
-    process: "subprocess.Popen[bytes]" = field(init=False)
-
-    def start(self) -> None:
-        """Start it, or its successor."""
-        command = [sys.executable, "-m", *self.write(self.generation)]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        self.generation += 1
-
-    def kill(self) -> None:
-        """kill -9."""
-        self.process.kill()
-        self.process.wait()
-
-    def end(self, within: float = ENDS_S) -> None:
-        """SIGTERM, and wait until it has ended what it has begun. Raises `NotSettled`."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(within)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise NotSettled(f"{self.name} did not end within {within} s of SIGTERM") from None
-        if code:
-            raise NotSettled(f"{self.name} ended with {code}: {self.log.read_text()[-3_000:]}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -244,7 +186,14 @@ def has_replicas(primary: Member, count: int) -> bool:
 
 
 @contextlib.contextmanager
-def opened(round_: Round, folder: Path, *, rate: float, program: Sequence[str] = PROGRAM) -> Iterator[Lab]:
+def opened(
+    round_: Round,
+    folder: Path,
+    *,
+    rate: float,
+    drivers: Mapping[str, list[str]],
+    program: Sequence[str] = PROGRAM,
+) -> Iterator[Lab]:
     """Run a lab until the block is left; logs and histories lie in ``folder``, the data of its store in ``disk``."""
     store_proxies: list[Proxy] = []
     with contextlib.ExitStack() as stack:
@@ -266,7 +215,16 @@ def opened(round_: Round, folder: Path, *, rate: float, program: Sequence[str] =
             client_proxies=proxies,
         )
         _configure(lab, hook_port)
-        _add_programs(lab, hook_port, rate)
+        plans = Plans(
+            folder=folder,
+            seed=round_.seed * 100_000 + round_.number,
+            urls=lab.urls,
+            windows_ms=TOPOLOGIES,
+            rate=rate,
+            redis_url=store.url,
+        )
+        lab.loads = [*plans.loads(), *plans.drivers(drivers, [proxy.port for proxy in proxies], round_.number)]
+        lab.readers = plans.readers({topology: _spouts(lab, topology) for topology in TOPOLOGIES}, hook_port)
         stack.callback(_kill, lab)
         for each in (*lab.readers, *lab.loads):
             each.start()
@@ -297,7 +255,7 @@ def _options(round_: Round, store: Running) -> tuple[str, ...]:
 def _spouts(lab: Lab, topology: str) -> dict[str, dict[str, Any] | None]:
     """Return the spout tasks of a topology with their callbacks."""
     published = {"kind": "pubsub"} if lab.round.store == "valkey" and topology == "deduped" else None
-    return {"mail": None, "hook": {"kind": "webhook"}, "published": published}
+    return dict(zip(SPOUTS, (None, {"kind": "webhook"}, published), strict=True))
 
 
 def _configure(lab: Lab, hook_port: int) -> None:
@@ -324,61 +282,3 @@ def _put(lab: Lab, path: str, document: dict[str, Any]) -> None:
         return answer.is_success
 
     until(is_put, f"PUT {path}")
-
-
-def _add_programs(lab: Lab, hook_port: int, rate: float) -> None:
-    seed = lab.round.seed * 100_000 + lab.round.number
-
-    def add(programs: list[Program], kind: str, name: str, write: Callable[[str, str], Sequence[str]]) -> None:
-        def written(generation: int) -> Sequence[str]:
-            own = f"{name}-{generation}"
-            return write(own, str(lab.folder / f"{own}.history"))
-
-        programs.append(Program(name=name, kind=kind, log=lab.folder / f"{name}.log", write=written))
-
-    def load_of(form: str, topology: str, share: float) -> Callable[[str, str], Sequence[str]]:
-        def write(name: str, history: str) -> Sequence[str]:
-            plan = load.Plan(
-                history=history,
-                name=name,
-                seed=seed,
-                urls=lab.urls,
-                topology=topology,
-                dedupes=topology == "deduped",
-                spout_tasks=[*_spouts(lab, topology)],
-                form=form,
-                rate=rate * share,
-            )
-            return ("tests.faults_long.load", plan.dump())
-
-        return write
-
-    def reader_of(kind: str, spouts: list[list[str]]) -> Callable[[str, str], Sequence[str]]:
-        def write(name: str, history: str) -> Sequence[str]:
-            plan = readers.Plan(
-                history=history,
-                name=name,
-                seed=seed,
-                urls=lab.urls,
-                spouts=spouts,
-                port=hook_port,
-                redis_url=lab.store.url,
-            )
-            return ("tests.faults_long.readers", kind, plan.dump())
-
-        return write
-
-    for form, topology, share in LOADS:
-        add(lab.loads, form, f"load-{form}-{topology}", load_of(form, topology, share))
-    pulled = [
-        [topology, spout_task]
-        for topology in TOPOLOGIES
-        for spout_task, callback in _spouts(lab, topology).items()
-        if callback is None or callback["kind"] == "pubsub"
-    ]
-    for number in range(READERS):
-        add(lab.readers, "mailboxes", f"reader-{number}", reader_of("mailboxes", pulled[number::READERS]))
-    add(lab.readers, "webhook", "hook", reader_of("webhook", []))
-    published = [[topology, "published"] for topology in TOPOLOGIES if _spouts(lab, topology)["published"]]
-    if published:
-        add(lab.readers, "pubsub", "subscriber", reader_of("pubsub", published))

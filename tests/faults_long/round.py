@@ -4,7 +4,7 @@ import gc
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from acker_protocol.states import TopologyRules
 
 from tests.faults_long.disk import small_disk
 from tests.faults_long.faults import NotHere, befall
-from tests.faults_long.lab import TOPOLOGIES, WINDOW_MS, Lab, NotSettled, opened
+from tests.faults_long.lab import TOPOLOGIES, WINDOW_MS, Lab, opened
+from tests.faults_long.programs import NotSettled
 from tests.faults_long.schedule import Round
 from tests.histories.promise import CLAUSES, Span, audit
 from tests.histories.roots import read_histories
@@ -63,6 +64,7 @@ def run(
     *,
     commit: str,
     rate: float,
+    drivers: Mapping[str, list[str]],
     tell: Callable[[str], None] = print,
     program: Sequence[str] = PROGRAM,
 ) -> Outcome:
@@ -72,7 +74,7 @@ def run(
     )
     began, spans = time.monotonic(), list[Span]()
     folder.mkdir(parents=True)
-    with small_disk(folder / "disk"), opened(round_, folder, rate=rate, program=program) as lab:
+    with small_disk(folder / "disk"), opened(round_, folder, rate=rate, drivers=drivers, program=program) as lab:
         try:
             _load(lab, outcome, spans, tell)
             lab.drain()
