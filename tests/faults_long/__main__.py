@@ -18,7 +18,7 @@ import typer
 from docs.trust import results
 from tests.faults_long import languages
 from tests.faults_long.round import Outcome, document_of, line_of, run
-from tests.faults_long.schedule import STORES, Round, rounds
+from tests.faults_long.schedule import FAULTS_OF_A_ROUND, STORES, Round, rounds
 from tests.support.mutant import Mutant
 from tests.support.servers import PROGRAM
 
@@ -26,7 +26,7 @@ KEPT = Path(__file__).with_name("run")
 FAULTS, OPERATIONS = 1_000, 5_000_000
 """What a run for docs/trust.md has at least."""
 
-RATE = 2_500.0
+RATE = 4_000.0
 
 
 def main(
@@ -36,6 +36,7 @@ def main(
     rate: Annotated[float, typer.Option(help="Operations a second that all clients together ask for")] = RATE,
     store: Annotated[list[str] | None, typer.Option(help=f"On these alone: {', '.join(STORES)}")] = None,
     rounds_at_most: Annotated[int | None, typer.Option("--rounds", help="Stop after so many further rounds")] = None,
+    each: Annotated[int, typer.Option("--each", help="Faults of a round", min=0)] = FAULTS_OF_A_ROUND,
     kept: Annotated[Path, typer.Option(help="The folder of the run")] = KEPT,
     *,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that was stopped")] = False,
@@ -43,7 +44,7 @@ def main(
     mutant: Annotated[str, typer.Option(help="Run it against this broken rule, as JSON: rule, old, new")] = "",
 ) -> None:
     """Exit with 1 if a promise was broken, or something did not come back after its faults."""
-    planned = rounds(seed, stores=tuple(store or STORES))
+    planned = rounds(seed, stores=tuple(store or STORES), faults_of_a_round=each)
     if schedule:
         _print_schedule(planned, faults)
         return

@@ -33,7 +33,7 @@ GIVE_UP_S = 25.0
 REPEATED, ABANDONED = 0.03, 0.01
 """The shares of answered requests that are sent again, and of requests whose answer nobody waits for."""
 
-TREES = {"json": 20, "packed": 40, "single": 2, "keyless": 2}
+TREES = {"json": 40, "packed": 150, "single": 2, "keyless": 2}
 """How many trees a worker sends at a time."""
 
 OK = 200

@@ -65,14 +65,16 @@ def kinds_of(store: str) -> dict[str, int]:
     return kinds | IN_A_CLUSTER if store.endswith("-cluster") else kinds
 
 
-def rounds(seed: int, *, stores: tuple[str, ...] = STORES) -> Iterator[Round]:
+def rounds(
+    seed: int, *, stores: tuple[str, ...] = STORES, faults_of_a_round: int = FAULTS_OF_A_ROUND
+) -> Iterator[Round]:
     """Return the rounds of a seed, without end."""
     number = 0
     while True:
         chance = random.Random(f"{seed} {number}")
         store = stores[number % len(stores)]
         kinds = kinds_of(store)
-        drawn = chance.choices([*kinds], weights=[*kinds.values()], k=FAULTS_OF_A_ROUND)
+        drawn = chance.choices([*kinds], weights=[*kinds.values()], k=faults_of_a_round)
         faults = tuple(
             Fault(kind=kind, which=chance.random(), how_long=chance.random(), after_s=chance.uniform(0.2, 1.5))
             for kind in drawn

@@ -29,6 +29,7 @@ class Proxy:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
+        self._passing: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def after(self, count: int, *fates: Fate) -> None:
@@ -76,6 +77,10 @@ class Proxy:
                 await asyncio.gather(*pending, return_exceptions=True)
 
     async def _pass(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        passing = asyncio.current_task()
+        assert passing is not None
+        self._passing.add(passing)  # the event loop alone would let it go with its connection, unfinished
+        passing.add_done_callback(self._passing.discard)
         try:
             far, forth = await asyncio.open_connection("127.0.0.1", self._behind)
         except OSError:
