@@ -17,7 +17,7 @@ COMPILED := $(CORE)/compiled
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo serve test test-model model model-long trust fuzz timing sbom audit test-pages faults test-stores test-all test-bench test-integrations test-contract \
-        test-clients check-clients chaos-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx test-compiled airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster faults-long bench bench-long \
+        test-clients check-clients chaos-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx test-compiled airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster faults-long soak bench bench-long \
         bench-page docs docs-serve images check format lock dist wheels test-dist clean
 TYPESCRIPT := client/typescript
 # Maven, which says what it is needed for where it is not installed
@@ -210,6 +210,9 @@ faults-cluster: $(VENV)/.dev ## Cut, freeze and kill a cluster of several hosts 
 
 faults-long: $(VENV)/.dev ## Hours of faults under the load of many clients, each of whose answers is audited; FAULTS=1000, OPERATIONS=5000000, SEED=1, RESUME=1 goes on, SCHEDULE=1 prints it
 	$(BIN)/python -u -m tests.faults_long $(addprefix --faults ,$(FAULTS)) $(addprefix --operations ,$(OPERATIONS)) $(addprefix --seed ,$(SEED)) $(if $(RESUME),--resume) $(if $(SCHEDULE),--schedule)
+
+soak: $(VENV)/.dev ## Load an acker for an hour with half of what it can do: nothing grows, and no key is left in the end; MINUTES=5 for a first look
+	$(BIN)/python -u -m tests.faults_long.soak $(addprefix --minutes ,$(MINUTES))
 
 bench: $(VENV)/.dev ## Measure what the acker costs (about three quarters of an hour); ONLY=memory for one group, ROUNDS=1 for a first look
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY)) $(addprefix --rounds ,$(ROUNDS))

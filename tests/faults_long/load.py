@@ -41,7 +41,7 @@ OK = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a client does: it sends at most ``rate`` operations a second to the ``urls``, by so many ``workers``."""
+    """What a client does, recorded if it has a ``history``: it sends at most ``rate`` operations a second to the ``urls``, by so many ``workers``."""
 
     history: str
     name: str
@@ -149,7 +149,7 @@ def _code(answer: httpx.Response) -> str | None:
 async def main(plan: Plan) -> None:
     """Load the acker as planned."""
     limits = httpx.Limits(max_connections=50, max_keepalive_connections=10)
-    with History(Path(plan.history)) as history:
+    with History(Path(plan.history) if plan.history else None) as history:
         async with httpx.AsyncClient(limits=limits) as http:
             await Client(plan, history, http).run()
 

@@ -83,7 +83,7 @@ Write = Callable[[str, str], Sequence[str]]
 class Plans:
     """What the clients of a round do: histories and logs in ``folder``, at ``rate`` operations a second in all.
 
-    ``windows_ms`` are the dedupe windows of the topologies by their names.
+    ``windows_ms`` are the dedupe windows of the topologies by their names. There are histories if it ``records``.
     """
 
     folder: Path
@@ -92,6 +92,7 @@ class Plans:
     windows_ms: Mapping[str, int]
     rate: float
     redis_url: str
+    records: bool = True
 
     def loads(self) -> Iterator[Program]:
         """Return the clients that load by plain HTTP."""
@@ -124,7 +125,7 @@ class Plans:
     def _program(self, kind: str, name: str, write: Write) -> Program:
         def written(generation: int) -> Sequence[str]:
             own = f"{name}-{generation}"
-            return write(own, str(self.folder / f"{own}.history"))
+            return write(own, str(self.folder / f"{own}.history") if self.records else "")
 
         return Program(name=name, kind=kind, log=self.folder / f"{name}.log", write=written)
 

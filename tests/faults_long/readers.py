@@ -34,7 +34,7 @@ REFUSED, UNRECORDED, IN_PART, HANGING = 0.04, 0.03, 0.03, 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is read: ``spouts`` are pairs of a topology and a spout task, ``port`` is where webhooks come."""
+    """What is read, recorded if there is a ``history``: ``spouts`` are pairs of a topology and a spout task, ``port`` is where webhooks come."""
 
     history: str
     name: str
@@ -183,7 +183,7 @@ def _document(completion: Completion) -> dict[str, Any]:
 
 async def main(read: Callable[[Plan, History], Coroutine[Any, Any, None]], plan: Plan) -> None:
     """Read until SIGTERM."""
-    with History(Path(plan.history)) as history:
+    with History(Path(plan.history) if plan.history else None) as history:
         reading = asyncio.create_task(read(plan, history))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, reading.cancel)
         try:

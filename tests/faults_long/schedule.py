@@ -8,10 +8,10 @@ STORES = ("valkey", "valkey-sentinel", "valkey-cluster")
 FAULTS_OF_A_ROUND = 30
 
 ANYWHERE = {
-    "service killed": 8,
-    "service stopped": 3,
+    "service killed": 5,
+    "service stopped": 2,
     "service frozen": 6,
-    "process of the service killed": 4,
+    "process of the service killed": 3,
     "server of the store killed": 8,
     "server of the store frozen": 8,
     "answers of the store dropped": 6,

@@ -55,10 +55,10 @@ _LENGTH = 4
 
 
 class History:
-    """A file that one process appends to, until the block is left."""
+    """A file that one process appends to, until the block is left; without a path nothing is written."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("xb", buffering=0)
+    def __init__(self, path: Path | None) -> None:
+        self._file = None if path is None else path.open("xb", buffering=0)
         self._encoder = msgspec.msgpack.Encoder()
         self._number = 0
         self._write(Began(wall_ms=(time.time_ns() - time.monotonic_ns()) / 1e6))
@@ -67,7 +67,8 @@ class History:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def sent(self, method: str, target: str, *, key: str | None, content_type: str, body: bytes) -> int:
         """Note a request that is about to be sent, and return its number."""
@@ -84,6 +85,8 @@ class History:
         self._write(Told(time.monotonic_ns(), by, body))
 
     def _write(self, record: Record) -> None:
+        if self._file is None:
+            return
         packed = self._encoder.encode(record)
         self._file.write(len(packed).to_bytes(_LENGTH, "big") + packed)
 
