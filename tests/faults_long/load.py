@@ -41,7 +41,10 @@ OK = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a client does, recorded if it has a ``history``: it sends at most ``rate`` operations a second to the ``urls``, by so many ``workers``."""
+    """What a client does: it sends at most ``rate`` operations a second to the ``urls``, by so many ``workers``.
+
+    It is recorded in its ``history``, unless that is empty.
+    """
 
     history: str
     name: str

@@ -34,7 +34,10 @@ REFUSED, UNRECORDED, IN_PART, HANGING = 0.04, 0.03, 0.03, 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is read, recorded if there is a ``history``: ``spouts`` are pairs of a topology and a spout task, ``port`` is where webhooks come."""
+    """What is read: ``spouts`` are pairs of a topology and a spout task, ``port`` is where webhooks come.
+
+    It is recorded in its ``history``, unless that is empty.
+    """
 
     history: str
     name: str
