@@ -90,7 +90,7 @@ class Proxy:
         commands = asyncio.create_task(self._pass_commands(near, forth, marked))
         try:
             await self._pass_answers(far, back, marked)
-        except OSError:
+        except (OSError, asyncio.CancelledError):  # asyncio.streams would tell of a task that was cancelled
             pass
         finally:
             commands.cancel()
