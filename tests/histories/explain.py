@@ -109,6 +109,8 @@ class _Search:
             if step.from_ms > first_answer:
                 continue
             for after in self._take(step, point):
+                if after == point and not step.is_needed:
+                    continue  # without an effect it may as well never have arrived
                 mark = (done | 1 << at, after)
                 if mark not in self._seen:
                     self._seen.add(mark)

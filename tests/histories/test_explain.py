@@ -256,6 +256,20 @@ def test_the_order_that_explains_a_history_is_one_of_its_events() -> None:
     assert [step.event and step.event.request for step in found.order] == [1, 3, 2]
 
 
+def test_attempts_without_an_answer_are_many_and_the_search_stays_short() -> None:
+    """A client without keys sends each operation again as a request of its own, until one of them is answered."""
+    edges = [0x1000 + edge for edge in range(8)]
+    attempts = [
+        event(100 * edge + number, ack(edge), 20 + number, None, has_key=False) for edge in edges for number in range(8)
+    ]
+    answered = [event(edge, ack(edge), 40, 50, "finished", has_key=False) for edge in edges]
+    told = completion("acked", 35)
+    root = history(event(1, init(*edges), 0, 10, "pending", has_key=False), *attempts, *answered, told=[told])
+    found = explain(root, RULES)
+    assert found.is_explained
+    assert found.points < 1_000
+
+
 def test_the_latest_timeout_is_measured_from_the_last_deadline_that_a_root_may_have_had() -> None:
     root = history(event(1, init(A), 0, 10, "pending"), told=[completion("timed_out", 5_240, outstanding=1)])
     histories = Histories(roots={("t", ROOT): root})
