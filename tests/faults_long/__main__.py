@@ -6,6 +6,7 @@ it is kept. A run of the size that docs/trust.md asks for writes its result ther
 """
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -51,6 +52,8 @@ def main(
     done = _begin(kept, resume=resume)
     running = results.Run(command=_command(faults, operations, seed), seed=seed)
     program = ("-m", "tests.faults_long.broken", _checked(mutant)) if mutant else PROGRAM
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)  # a program in the background ignores SIGINT otherwise
     drivers = {} if mutant else languages.commands()
     first = len(done)
     last = None if rounds_at_most is None else first + rounds_at_most
@@ -74,6 +77,11 @@ def main(
         if not outcome.is_kept:
             sys.exit(f"a promise was broken; its histories and logs are in {kept / f'round-{round_.number}'}")
     _end(done, running, kept, is_whole=_is_enough(done, max(faults, FAULTS), max(operations, OPERATIONS)))
+
+
+def _stop(number: int, _: object) -> None:
+    """End the run, and all that it has started; the round is run again when it goes on."""
+    sys.exit(f"stopped by {signal.Signals(number).name}: it goes on with --resume")
 
 
 def _begin(kept: Path, *, resume: bool) -> list[Outcome]:

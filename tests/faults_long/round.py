@@ -68,11 +68,13 @@ def run(
     tell: Callable[[str], None] = print,
     program: Sequence[str] = PROGRAM,
 ) -> Outcome:
-    """Run a round in a new folder, which is removed if the promise was kept."""
+    """Run a round in a folder of its own, which is removed before, and again if the promise was kept."""
     outcome = Outcome(
         seed=round_.seed, number=round_.number, commit=commit, store=round_.store, processes=round_.processes
     )
     began, spans = time.monotonic(), list[Span]()
+    if folder.exists():  # of a run that was stopped in the middle of this round
+        shutil.rmtree(folder)
     folder.mkdir(parents=True)
     with small_disk(folder / "disk"), opened(round_, folder, rate=rate, drivers=drivers, program=program) as lab:
         try:

@@ -258,11 +258,13 @@ def test_the_order_that_explains_a_history_is_one_of_its_events() -> None:
 
 def test_attempts_without_an_answer_are_many_and_the_search_stays_short() -> None:
     """A client without keys sends each operation again as a request of its own, until one of them is answered."""
-    edges = [0x1000 + edge for edge in range(8)]
+    edges = [1 << edge for edge in range(8)]
     attempts = [
-        event(100 * edge + number, ack(edge), 20 + number, None, has_key=False) for edge in edges for number in range(8)
+        event(10_000 * edge + number, ack(edge), 20 + number, None, has_key=False)
+        for edge in edges
+        for number in range(8)
     ]
-    answered = [event(edge, ack(edge), 40, 50, "finished", has_key=False) for edge in edges]
+    answered = [event(1_000 + edge, ack(edge), 40, 50, "finished", has_key=False) for edge in edges]
     told = completion("acked", 35)
     root = history(event(1, init(*edges), 0, 10, "pending", has_key=False), *attempts, *answered, told=[told])
     found = explain(root, RULES)
