@@ -32,13 +32,17 @@ def codes(folder: Path) -> dict[str, Path]:
     A clone that lacks the commit has only the present code. The files of the commit are those of a worktree, but Git
     keeps no record of them, so nothing is left when a run is killed.
     """
-    archive = git("archive", COMMIT)
-    if not archive:
-        return {"": ROOT}
     root = folder / "baseline"
-    with tarfile.open(fileobj=BytesIO(archive)) as files:
-        files.extractall(root, filter="data")
-    return {"": ROOT, NAME: root}
+    return {"": ROOT, NAME: root} if unpack(COMMIT, root) else {"": ROOT}
+
+
+def unpack(commit: str, root: Path) -> bool:
+    """Unpack the files of a commit into a folder; False where this clone lacks it."""
+    archive = git("archive", commit)
+    if archive:
+        with tarfile.open(fileobj=BytesIO(archive)) as files:
+            files.extractall(root, filter="data")
+    return bool(archive)
 
 
 def environment(root: Path) -> dict[str, str]:

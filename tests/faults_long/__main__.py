@@ -49,8 +49,8 @@ def main(
     if schedule:
         _print_schedule(planned, faults)
         return
-    done = _begin(kept, resume=resume)
     running = results.Run(command=_command(faults, operations, seed), seed=seed)
+    done = _begin(kept, running, resume=resume)
     program = ("-m", "tests.faults_long.broken", _checked(mutant)) if mutant else PROGRAM
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)  # a program in the background ignores SIGINT otherwise
@@ -84,13 +84,16 @@ def _stop(number: int, _: object) -> None:
     sys.exit(f"stopped by {signal.Signals(number).name}: it goes on with --resume")
 
 
-def _begin(kept: Path, *, resume: bool) -> list[Outcome]:
+def _begin(kept: Path, running: results.Run, *, resume: bool) -> list[Outcome]:
     """Return the rounds that are done; where there are some, the run has to be resumed, or its folder removed."""
     kept.mkdir(parents=True, exist_ok=True)
     file = kept / "rounds.jsonl"
     done = [Outcome(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
     if done and not resume:
         sys.exit(f"{kept} has {len(done)} rounds of a run: go on with --resume, or remove it")
+    if others := [each for each in done if (each.commit, each.seed) != (running.commit, running.seed)]:
+        begun = f"seed {others[0].seed} at commit {others[0].commit}"
+        sys.exit(f"the run was begun with {begun}, and this is {running.seed} at {running.commit}: go on with those")
     if broken := [each for each in done if not each.is_kept]:
         sys.exit(f"the run was ended by {line_of(broken[0])}; remove {kept} to begin another")
     return done
@@ -105,7 +108,7 @@ def _end(done: list[Outcome], running: results.Run, kept: Path, *, is_whole: boo
     """Print what the run came to, and keep it for the page if it is as long as that asks for."""
     document = document_of(done)
     before_s = sum(each.seconds + each.audit_seconds for each in done)
-    described = running.document() | {"took_s": round(before_s, 1), "commit": done[0].commit if done else ""}
+    described = running.document() | {"took_s": round(before_s, 1)}
     (kept / "result.json").write_text(json.dumps({"run": described, **document}, indent=1) + "\n", encoding="utf-8")
     typer.echo(json.dumps(document, indent=1))
     if is_whole:

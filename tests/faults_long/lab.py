@@ -193,17 +193,22 @@ def opened(
     rate: float,
     drivers: Mapping[str, list[str]],
     program: Sequence[str] = PROGRAM,
+    environments: Sequence[Mapping[str, str]] = ({}, {}),
 ) -> Iterator[Lab]:
-    """Run a lab until the block is left; logs and histories lie in ``folder``, the data of its store in ``disk``."""
+    """Run a lab until the block is left; logs and histories lie in ``folder``, the data of its store in ``disk``.
+
+    The two replicas have an environment each.
+    """
     store_proxies: list[Proxy] = []
     with contextlib.ExitStack() as stack:
         synced = ("--appendonly", "yes", "--appendfsync", APPENDFSYNC[round_.store])
         store = stack.enter_context(running(round_.store, folder / "disk", proxies=store_proxies, options=synced))
         ackers, proxies = list[AckerProcess](), list[Proxy]()
         hook_port = free_port()
-        for name, processes in (("a", round_.processes), ("b", 1)):
+        for name, processes, environment in zip("ab", (round_.processes, 1), environments, strict=True):
             several = ("--processes", str(processes)) if processes > 1 else ()
-            acker = acker_serve(folder / f"acker-{name}", *_options(round_, store), *several, program=program)
+            options = (*_options(round_, store), *several)
+            acker = acker_serve(folder / f"acker-{name}", *options, program=program, environment=environment)
             ackers.append(stack.enter_context(acker))
             proxies.append(stack.enter_context(proxied(int(ackers[-1].url.rpartition(":")[2]))))
         lab = Lab(

@@ -67,6 +67,7 @@ def run(
     drivers: Mapping[str, list[str]],
     tell: Callable[[str], None] = print,
     program: Sequence[str] = PROGRAM,
+    environments: Sequence[Mapping[str, str]] = ({}, {}),
 ) -> Outcome:
     """Run a round in a folder of its own, which is removed before, and again if the promise was kept."""
     outcome = Outcome(
@@ -76,7 +77,10 @@ def run(
     if folder.exists():  # of a run that was stopped in the middle of this round
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    with small_disk(folder / "disk"), opened(round_, folder, rate=rate, drivers=drivers, program=program) as lab:
+    with (
+        small_disk(folder / "disk"),
+        opened(round_, folder, rate=rate, drivers=drivers, program=program, environments=environments) as lab,
+    ):
         try:
             _load(lab, outcome, spans, tell)
             lab.drain()
