@@ -61,7 +61,7 @@ def kill_service(lab: Lab, fault: Fault) -> None:
 def stop_service(lab: Lab, fault: Fault) -> None:
     """Stop a replica of the service, and start it again."""
     acker = _one(lab.ackers, fault)
-    acker.terminate()
+    acker.terminate(within=WITHIN_S)
     acker.start()
 
 

@@ -44,9 +44,10 @@ APPENDFSYNC = {"valkey": "always", "valkey-sentinel": "everysec", "valkey-cluste
 SCHEDULE_S = ",".join(["1"] * 60)
 """The tries of webhooks: near each other, and too many to end in a round."""
 
-WITHIN_S = 120.0
+WITHIN_S = 600.0
+"""How long each thing may take to come back, where the run gets next to no processor."""
+
 READY = re.compile(r"(api-\d|worker) \(pid (\d+)\) is ready")
-SETTLED_S = 180.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,7 +159,7 @@ class Lab:
         """End the load, wait until all is told, and end the readers. Raises `NotSettled`."""
         for program in self.loads:
             program.end()
-        end = time.monotonic() + SETTLED_S
+        end = time.monotonic() + WITHIN_S
         while not self.is_told() and time.monotonic() < end:
             time.sleep(0.25)
         for program in self.readers:
@@ -208,7 +209,9 @@ def opened(
         for name, processes, environment in zip("ab", (round_.processes, 1), environments, strict=True):
             several = ("--processes", str(processes)) if processes > 1 else ()
             options = (*_options(round_, store), *several)
-            acker = acker_serve(folder / f"acker-{name}", *options, program=program, environment=environment)
+            acker = acker_serve(
+                folder / f"acker-{name}", *options, program=program, environment=environment, within=WITHIN_S
+            )
             ackers.append(stack.enter_context(acker))
             proxies.append(stack.enter_context(proxied(int(ackers[-1].url.rpartition(":")[2]))))
         lab = Lab(
@@ -286,4 +289,4 @@ def _put(lab: Lab, path: str, document: dict[str, Any]) -> None:
         assert answer.is_success or answer.status_code == httpx.codes.SERVICE_UNAVAILABLE, answer.text
         return answer.is_success
 
-    until(is_put, f"PUT {path}")
+    until(is_put, f"PUT {path}", within=WITHIN_S)

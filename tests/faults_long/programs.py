@@ -30,7 +30,7 @@ DRIVERS_OF_A_ROUND, TREES_OF_A_DRIVER = 2, 6.0
 
 READERS = 2
 
-ENDS_S = 90.0
+ENDS_S = 300.0
 
 
 class NotSettled(AssertionError):

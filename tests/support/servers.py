@@ -99,13 +99,14 @@ def acker_serve(
     *options: str,
     port: int | None = None,
     until: str = "/readyz",
+    within: float = 90.0,
     program: Sequence[str] = PROGRAM,
     python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[AckerProcess]:
     """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``.
 
-    The block is entered once the acker answers at ``until``. ``python`` is the interpreter that has it.
+    The block is entered once the acker answers at ``until``, ``within`` so many seconds. ``python`` is the interpreter that has it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
@@ -114,7 +115,7 @@ def acker_serve(
     scheme = "https" if "--tls-cert" in options else "http"
     acker = AckerProcess(f"{scheme}://127.0.0.1:{port}", command, log, dict(environment or {}))
     try:
-        acker.wait_until_ready(asked=until)
+        acker.wait_until_ready(asked=until, within=within)
         yield acker
     except BaseException:
         sys.stderr.write(log.read_text()[-TOLD:])
