@@ -106,7 +106,8 @@ def acker_serve(
 ) -> Iterator[AckerProcess]:
     """Run ``acker serve`` with these options until the block is left; its log lies in ``folder``.
 
-    The block is entered once the acker answers at ``until``, ``within`` so many seconds. ``python`` is the interpreter that has it.
+    The block is entered once the acker answers at ``until``, ``within`` so many seconds. ``python`` is the interpreter
+    that has it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
