@@ -44,6 +44,9 @@ APPENDFSYNC = {"valkey": "always", "valkey-sentinel": "everysec", "valkey-cluste
 SCHEDULE_S = ",".join(["1"] * 60)
 """The tries of webhooks: near each other, and too many to end in a round."""
 
+BEGUN_BYTES = 2_000
+"""A client has begun to load whose history is so long."""
+
 WITHIN_S = 600.0
 """How long each thing may take to come back, where the run gets next to no processor."""
 
@@ -127,6 +130,20 @@ class Lab:
             return False
         replicas = REPLICAS[self.round.store]
         return all(has_replicas(primary, replicas) for primary in self.primaries())
+
+    def begin(self) -> None:
+        """Wait until all is well, and every client has begun. Raises `NotSettled`."""
+        self.settle()
+
+        def has_begun() -> bool:
+            begun = {path.name: path.stat().st_size for path in self.histories}
+            loading = all(begun.get(f"{program.name}-0.history", 0) > BEGUN_BYTES for program in self.loads)
+            return loading and all(begun.get(f"{program.name}-0.history") for program in self.readers)
+
+        try:
+            until(has_begun, "every client has begun", within=WITHIN_S)
+        except AssertionError as error:
+            raise NotSettled(str(error)) from None
 
     def settle(self) -> None:
         """Wait until all is well again. Raises `NotSettled`."""

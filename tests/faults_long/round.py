@@ -99,7 +99,7 @@ def run(
 
 
 def _load(lab: Lab, outcome: Outcome, spans: list[Span], tell: Callable[[str], None]) -> None:
-    lab.settle()
+    lab.begin()
     faults: Counter[str] = Counter()
     for fault in lab.round.faults:
         time.sleep(fault.after_s)
