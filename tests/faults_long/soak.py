@@ -6,6 +6,7 @@ may be there that was not there before the hour.
 
 import contextlib
 import json
+import re
 import signal
 import sys
 import tempfile
@@ -48,6 +49,12 @@ WHOLE_MINUTES = 60.0
 ACKERS = 4
 STEADY_S = 2.5 * WINDOW_MS / 1000
 """What can be forgotten is forgotten two windows later."""
+
+LAST_FAILURES = re.compile(r":failures[0-8]$")
+"""The keys of the list of the last failures, which is bounded, and kept for a day (lua/failures.lua)."""
+
+LEAST_SAMPLES = 30
+"""In less time nothing can be told of growth: connections are still opened."""
 
 FORGOTTEN_S = 15 * 60
 """All that has ended is forgotten by then."""
@@ -105,6 +112,8 @@ def grown(samples: Sequence[Sample]) -> dict[str, list[float]]:
     """Return what grew from the second third of the time to the last: its mean in either."""
     third = len(samples) // 3
     found: dict[str, list[float]] = {}
+    if len(samples) < LEAST_SAMPLES:
+        return found
     for name in MEASURED:
         before, after = (
             mean(getattr(each, name) for each in part) for part in (samples[third:-third], samples[-third:])
@@ -176,7 +185,7 @@ def left_over(acker: AckerProcess, store: Member, before: set[str]) -> list[str]
 
     Then delete the topologies: of each is left that it is gone, for a day, and nothing of its roots.
     """
-    left = {name for name in steady_keys(store) - before if not name.startswith(keys.TOPOLOGIES)}
+    left = {name for name in steady_keys(store) - before if of_a_topology(name) and not LAST_FAILURES.search(name)}
     for topology in TOPOLOGIES:
         acker.http.delete(routes.topology(topology)).raise_for_status()
     gone = {keys.shard(topology, shard) for topology in TOPOLOGIES for shard in range(ACKERS)}
