@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -185,8 +186,19 @@ def fill_disk(lab: Lab, fault: Fault) -> None:
         filler.unlink(missing_ok=True)
     for member in lab.members:
         if member.process.poll() is not None:
-            member.start()
+            _start_after_full_disk(lab, member)
     until(lambda: all(_writes(member) for member in lab.members), "the store writes again", within=WITHIN_S)
+
+
+def _start_after_full_disk(lab: Lab, member: Member) -> None:
+    """Start a server that a full disk ended; a replica anew, for the end of its file may not be readable."""
+    if any(is_primary(other) for other in lab.members if other is not member) and lab.round.store != "valkey":
+        if lab.round.store == "valkey-sentinel":
+            until(lambda: lab.primary(but=member), "another one is the primary", within=WITHIN_S)
+        else:
+            _wait_for_another(lab, member)
+        shutil.rmtree(member.folder / "appendonlydir", ignore_errors=True)
+    member.start()
 
 
 def _fill(disk: Path, filler: Path) -> None:

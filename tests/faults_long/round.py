@@ -133,6 +133,8 @@ def _audit(outcome: Outcome, histories: Sequence[Path], spans: Sequence[Span], f
         setattr(outcome, name, getattr(found, name))
     outcome.outcomes = dict(found.outcomes)
     outcome.clauses = {clause: getattr(found, clause) for clause in CLAUSES}
+    if outcome.not_settled:  # nobody has read to the end
+        outcome.clauses["lost"] = []
     outcome.latest_ms, outcome.latest_in_quiet_ms = found.latest_ms, found.latest_in_quiet_ms
     outcome.timeouts_in_quiet = found.timeouts_in_quiet
     if found.descriptions:
