@@ -16,7 +16,7 @@ CORE := client/src/acker_client/_core
 COMPILED := $(CORE)/compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo serve test test-model model model-long trust fuzz timing sbom audit test-pages faults test-stores test-all test-bench test-integrations test-contract \
+.PHONY: help setup dev demo serve test test-model model model-long trust fuzz timing sbom audit test-pages faults test-rounds test-stores test-all test-bench test-integrations test-contract \
         test-clients check-clients chaos-clients test-kafka chaos-kafka test-nats test-sqs test-collector test-queues test-airflow test-browser test-docs test-runbook test-httpx test-compiled airflow coverage mutations contract-fuzz test-generated java spark spark-drivers spark-versions spark-kafka examples check-deploy kubernetes test-kubernetes image-test image-test-spark faults-cluster faults-long soak bench bench-long \
         bench-page docs docs-serve images check format lock dist wheels test-dist clean
 TYPESCRIPT := client/typescript
@@ -25,7 +25,7 @@ MVN := $(or $(shell command -v mvn),sh -c 'echo "the client for Java needs Maven
 # Go is the one that is installed, and fetches what the tests of its client need by their go.sum
 GO := GOTOOLCHAIN=local go
 # folders of tests/ with a target of their own
-APART := clients conformance/test_scenarios.py conformance/test_together.py conformance/test_chaos.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model site kubernetes
+APART := clients conformance/test_scenarios.py conformance/test_together.py conformance/test_chaos.py faults spark deploy image cluster pipelines generated dist bench contract integrations collector nats sqs kafka queues browser runbook airflow model site kubernetes rounds
 # tests that run the blocks of the pages and the examples, and those that start pytest
 PAGES := tests/docs/test_pasting.py tests/docs/test_offsets.py tests/docs/test_more_ackers.py tests/test_readme.py tests/test_examples.py
 PLUGIN := tests/unit/client/test_pytest_plugin.py
@@ -87,6 +87,9 @@ test-contract: $(VENV)/.dev ## Hold an acker to its OpenAPI document: examples, 
 
 faults: $(VENV)/.dev ## Kill, freeze, fill up and cut off what it runs on, flood it, and see that nothing is lost
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/faults
+
+test-rounds: $(VENV)/.dev ## Play short rounds of faults-long, find known mistakes by them, and serve one store with this commit and the one before (2 minutes)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/rounds
 
 test-stores: $(VENV)/.dev ## Run the integration tests on every other kind of store: Redis 7.0 and 8.0, clusters, sentinels
 	for kind in $(STORES); do $(BIN)/python -m pytest -q tests/integration --store $$kind || exit 1; done
