@@ -144,9 +144,10 @@ class SpoutTasks:
         return self._run(get_spout(self._session, name))
 
     def delete(self, name: str, *, discard: bool = False) -> None:
-        """Delete a spout task. Raises `UnknownSpout`, `SpoutBusy`.
+        """Delete a spout task. Raises `SpoutBusy`, and `UnknownSpout` at a first attempt.
 
-        With ``discard`` (scope ``admin``) it is deleted at once, and what is unread or pending is lost.
+        With ``discard`` (scope ``admin``) it is deleted at once, and what is unread or pending is lost. A repeat that
+        finds none, after a lost answer or a failure of the service, means that it is deleted.
         """
         self._run(delete_spout(self._session, name, discard=discard))
 

@@ -157,7 +157,9 @@ class Topologies:
         return self._run(get_topology(self._session, name))
 
     def delete(self, name: str, *, force: bool = False, discard: bool = False) -> None:
-        """Delete a topology; needs the scope ``admin``. Raises `UnknownTopology`, `TopologyBusy`.
+        """Delete a topology; needs the scope ``admin``. Raises `TopologyBusy`, and `UnknownTopology` at a first attempt.
+
+        A repeat that finds none, after a lost answer or a failure of the service, means that it is deleted.
 
         With ``force`` pending roots fail, and it is deleted when their completions are released; with ``discard`` too
         it is deleted at once, and they are lost.

@@ -38,7 +38,7 @@ class Tuple(BaseTuple):
     __slots__ = ()
 
     def ack(self, *, flush: bool = False) -> list[OperationState]:
-        """Ack the tuple, and flush. See `Acker.ack`."""
+        """Ack the tuple, and flush if asked to. See `Acker.ack`."""
         context = self._context
         remaining = context.ack(self, flush)
         states = [] if remaining is None else self._run(remaining)
@@ -100,7 +100,7 @@ class AsyncTuple(BaseTuple):
     __slots__ = ()
 
     async def ack(self, *, flush: bool = False) -> list[OperationState]:
-        """Ack the tuple, and flush. See `AsyncAcker.ack`."""
+        """Ack the tuple, and flush if asked to. See `AsyncAcker.ack`."""
         context = self._context
         remaining = context.ack(self, flush)
         states = [] if remaining is None else await self._run(remaining)

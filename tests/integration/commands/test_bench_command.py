@@ -40,7 +40,7 @@ def test_it_prints_what_operations_cost_and_leaves_only_the_number_of_the_layout
         "inits: ",
         "acks: ",
         "last acks: ",
-        "a call of a shard: ",
+        "a call to a shard: ",
         "a pending root: ",
         *["one server carries "] * 3,
     )

@@ -17,10 +17,11 @@ from acker_client import (
     OperationsLost,
     RetriesExhausted,
     TupleClosed,
+    Unauthorized,
     UsageError,
     propagate,
 )
-from acker_client._core.hot_path import read_ids
+from acker_client._core.hot_path import FoldedOperations, read_ids
 from acker_client._core.requests import Request
 from acker_client._core.responses import Response, read_refused
 from acker_client.testing import MemoryAcker, lost_reply
@@ -207,6 +208,58 @@ def test_what_an_interrupted_flush_leaves_goes_out_in_the_background_with_its_ke
     eventually_true(lambda: acker.is_idle)
     assert len(service.writes("ack")) == 2
     assert len(set(service.keys("ack"))) == len(flushed_roots(service)) == 1
+
+
+def test_an_interrupted_flush_that_can_start_no_thread_sends_at_once(connect, service: MemoryAcker, monkeypatch):
+    acker = met(connect(linger=0.001), service)
+    attempt = acker._driver.attempt
+
+    def interrupted(effect):
+        if isinstance(effect, Request):
+            monkeypatch.setattr(acker._driver, "attempt", attempt)
+            raise KeyboardInterrupt
+        return attempt(effect)
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(acker._driver, "attempt", interrupted)
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(KeyboardInterrupt):
+        receive(acker, 1, 1).ack(flush=True)
+    assert flushed_roots(service) == [1]
+
+
+def test_a_flush_does_not_end_between_two_steps_of_another_sender(lingering, service: MemoryAcker):
+    """A sender takes a request out before it adds what is left of it: then nothing seems to be in flight."""
+    acker = lingering()
+    buffer = acker._submitter.flusher.buffer
+    flushing = threading.Thread(target=acker.flush)
+    with buffer:
+        taken, buffer.folded = buffer.folded, FoldedOperations()
+        flushing.start()
+        flushing.join(0.2)
+        assert flushing.is_alive()
+        buffer.folded = taken
+    flushing.join()
+    assert flushed_roots(service) == [1]
+
+
+def test_an_answer_that_came_late_says_what_was_wrong(lingering, service: MemoryAcker, time, monkeypatch):
+    """It came after the time in which a request is sent again, and is read all the same."""
+    acker = lingering()
+    attempt = acker._driver.attempt
+
+    def slow(effect):
+        answer = attempt(effect)
+        time.advance(3_600)
+        return answer
+
+    monkeypatch.setattr(acker._driver, "attempt", slow)
+    service.faults += [Unauthorized("no key")]
+    with pytest.raises(OperationsLost) as raised:
+        acker.flush()
+    assert isinstance(raised.value.__cause__, Unauthorized)
 
 
 @pytest.mark.anyio

@@ -118,7 +118,7 @@ def test_acks_that_are_lost_with_that_of_a_run_are_logged_and_its_tuple_is_acked
         runs = task_runs(acker)
         runs.begin(value, task="parent", task_id="parent")
         memory.faults += [httpx.ReadTimeout("lost")] * 100
-        assert runs.end()
+        assert runs.end(flush=True)
         memory.faults.clear()
         runs.flush()
         assert acker.stats().lost == 1
@@ -130,9 +130,9 @@ def test_acks_that_are_lost_with_that_of_a_run_are_logged_and_its_tuple_is_acked
 @pytest.mark.parametrize("flushes", [True, False])
 def test_the_ack_of_a_run_is_delivered_at_its_end_where_acks_are_flushed(value, memory, flushes):
     with memory.acker(linger=86_400) as acker:
-        runs = task_runs(acker, flush_before_ack=flushes)
+        runs = task_runs(acker)
         runs.begin(value, task="parent", task_id="parent")
-        runs.end()
+        runs.end(flush=flushes)
         assert memory.completions("orders") == (["42"] if flushes else [])
 
 

@@ -101,8 +101,9 @@ class Flusher:
         left to do. The caller ends the turn afterwards, whatever happens.
         """
         buffer = self.buffer
-        if buffer.is_idle:
-            return None
+        with buffer:  # between two steps of another sender it may look idle
+            if buffer.is_idle:
+                return None
         if not buffer.turns.take(turn):
             return self.flush(raising=True, begun=_Begun(turn=turn))
         buffer.freeze(self._write)

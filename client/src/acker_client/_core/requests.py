@@ -39,10 +39,9 @@ _write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 class Request:
     """One request. Every attempt sends the same bytes; ``key`` is None where a repeat changes nothing.
 
-    ``operations`` are those in ``body``; ``gone`` is the code of the answer to a repeat of what is done, of a deletion;
-    ``wait_s`` is how long a long poll lets the service wait; ``limit_s`` bounds
-    an attempt, where that is shorter than the client's ``request_timeout``: as a whole, but for httpx in threads, of
-    which it bounds each step.
+    ``operations`` are those in ``body``; ``done_code`` is the error by which a repeated deletion says that it was done
+    before. ``wait_s`` is how long a long poll lets the service wait; ``limit_s`` bounds an attempt, where that is
+    shorter than the client's ``request_timeout``: as a whole, but for httpx in threads, of which it bounds each step.
     """
 
     method: str
@@ -51,7 +50,7 @@ class Request:
     content_type: str = "application/json"
     key: str | None = None
     operations: Sequence[Operation] = ()
-    gone: str = ""
+    done_code: str = ""
     wait_s: float = 0.0
     limit_s: float | None = None
 
@@ -125,7 +124,7 @@ def list_spouts(topology: str) -> Request:
 def delete_spout(topology: str, spout_task: str, *, discard: bool) -> Request:
     """Delete a spout task; a repeat finds nothing."""
     path = _with_query(routes.spout(topology, spout_task), {"discard": "true" if discard else None})
-    return Request(method="DELETE", path=path, gone=UnknownSpout.code)
+    return Request(method="DELETE", path=path, done_code=UnknownSpout.code)
 
 
 def set_callback(topology: str, spout_task: str, callback: dict[str, Any] | None) -> Request:
@@ -157,7 +156,7 @@ def put_topology(topology: str, document: dict[str, Any]) -> Request:
 def delete_topology(topology: str, *, force: bool, discard: bool) -> Request:
     """Delete a topology; a repeat finds nothing."""
     query = {name: "true" if value else None for name, value in {"force": force, "discard": discard}.items()}
-    return Request(method="DELETE", path=_with_query(routes.topology(topology), query), gone=UnknownTopology.code)
+    return Request(method="DELETE", path=_with_query(routes.topology(topology), query), done_code=UnknownTopology.code)
 
 
 def make_ephemeral(topology: str, spout_task: str) -> Request:

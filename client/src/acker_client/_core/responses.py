@@ -19,7 +19,8 @@ CERTIFICATE_ADVICE = (
     "the certificate is for"
 )
 
-OK, FAILED = 200, 500
+OK = 200
+SERVER_ERROR = 500
 
 _STATES = {state.value: state for state in OperationState}
 _ADMITTED = frozenset(state.value for state in OperationState if state not in NOT_ADMITTED)

@@ -8,7 +8,7 @@ from acker_protocol.errors import ServiceError
 from acker_client._core import requests
 from acker_client._core.effects import Flow, Sleep
 from acker_client._core.hot_path import TopologySession
-from acker_client._core.responses import CERTIFICATE_ADVICE, FAILED, OK, Failure, Response, classify, is_admitted
+from acker_client._core.responses import CERTIFICATE_ADVICE, OK, SERVER_ERROR, Failure, Response, classify, is_admitted
 from acker_client._core.topology import TopologyInfo, read_topology_info
 from acker_client.errors import AckerError, InvalidResponse, RetriesExhausted
 
@@ -54,7 +54,7 @@ class RetrySession(TopologySession):
         Raises the `ServiceError` or `InvalidResponse` that ends it, or `RetriesExhausted` when its time is over.
         """
         now = self.config.clock.monotonic()
-        if since is not None and now - since > self.retry_limit_s():
+        if answer is None and since is not None and now - since > self.retry_limit_s():
             raise _exhausted(request)
         return self._attempts(request, since=now if since is None else since, answer=answer)
 
@@ -67,7 +67,8 @@ class RetrySession(TopologySession):
                 return False
         except InvalidResponse:
             return False
-        self._ever_reached, self._failing = True, False
+        self._ever_reached = True
+        self._failing = False
         return True
 
     @property
@@ -111,7 +112,7 @@ class RetrySession(TopologySession):
             self._ever_reached = self._ever_reached or isinstance(response, Response) or not response.refused_by
             failure = classify(request, response)
             self._failing = self._failing and failure is not None and failure.retryable
-            if failure is None or (may_be_done and _is_gone(request, failure)):
+            if failure is None or (may_be_done and _was_done(request, failure)):
                 assert isinstance(response, Response)
                 return response
             if not failure.retryable:
@@ -195,12 +196,12 @@ def send_once(request: "Request") -> Flow[Response]:
 
 def _may_be_done(response: "Response | NoResponse") -> bool:
     """Whether a request without an answer to it may have been done: its answer was lost, or the service failed."""
-    return response.status >= FAILED if isinstance(response, Response) else not response.refused_by
+    return response.status >= SERVER_ERROR if isinstance(response, Response) else not response.refused_by
 
 
-def _is_gone(request: "Request", failure: Failure) -> bool:
+def _was_done(request: "Request", failure: Failure) -> bool:
     """Whether a repeat did not find what it was to delete."""
-    return isinstance(failure.error, ServiceError) and failure.error.code == request.gone
+    return isinstance(failure.error, ServiceError) and failure.error.code == request.done_code
 
 
 def _where(failure: Failure) -> str:

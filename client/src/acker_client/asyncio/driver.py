@@ -85,7 +85,7 @@ class AsyncDriver:
         """Flush, and raise `OperationsLost`. What an interrupt leaves in flight is sent in the background."""
         try:
             await self.run(flusher.flush(raising=True))
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             await self.run(flusher.attend())
             raise
 

@@ -191,24 +191,30 @@ class TaskRuns:
         run = self._current.get()
         return self._skip_ended and run is not None and run.tup.skip_if_ended()
 
-    def end(self, *, failed: str | None = None, drop: DropTuple | None = None, left_open: bool = False) -> bool:
+    def end(
+        self, *, failed: str | None = None, drop: DropTuple | None = None, left_open: bool = False, flush: bool = False
+    ) -> bool:
         """Ack the tuple of this run, drop it (report, count and ack it), or fail it; False if there is none.
 
-        Nothing is sent where its task goes on in another message, or ``left_open``: the queue delivers it again. An ack
-        is delivered here where acks are to be flushed before those of the queue.
+        Nothing is sent where its task goes on in another message, or ``left_open``: the queue delivers it again. With
+        ``flush`` all acks are delivered before this returns, as by `flush`.
         """
         run = self._current.get()
         self._current.set(None)
         propagate.leave(None)
         if run is None:
             return False
-        if not (left_open or run.is_left_open or run.tup.closed):
-            if drop is not None:
-                self.flush()  # so that the ack raises nothing of earlier ones
-                _drop(run.tup, drop)
-            else:
-                ack = partial(run.tup.ack, flush=self.flush_before_ack)
-                _until_closed(run.tup, ack if failed is None else partial(run.tup.fail, failed))
+        is_open = not (left_open or run.is_left_open or run.tup.closed)
+        if is_open and drop is None and failed is None:
+            _until_closed(run.tup, partial(run.tup.ack, flush=flush))
+            return True
+        if is_open and drop is not None:
+            self.flush()  # so that the ack raises nothing of earlier ones
+            _drop(run.tup, drop)
+        elif is_open:
+            _until_closed(run.tup, partial(run.tup.fail, failed))
+        if flush:
+            self.flush()
         return True
 
     def fail(self, value: str, *, task: str, reason: str) -> None:
@@ -300,9 +306,15 @@ def _drop(tup: "Tuple", drop: DropTuple) -> None:
 
 
 def _until_closed(tup: "Tuple", operation: Callable[[], Any]) -> None:
-    """Call the operation that ends a tuple; again if it did nothing but raise what earlier acks came to."""
-    while not tup.closed:
-        try:
+    """Call the operation that ends a tuple; again if it did nothing but raise what earlier acks came to.
+
+    What it raises once the tuple is closed is an error of what it has flushed, and logged as by `TaskRuns.flush`.
+    """
+    try:
+        operation()
+    except AckerError as error:
+        if not tup.closed and not isinstance(error, OperationsLost):
+            raise
+        _log.exception("acks were lost: their roots time out")
+        if not tup.closed:
             operation()
-        except OperationsLost:
-            _log.exception("acks were lost: their roots time out")

@@ -154,9 +154,8 @@ class _Tracker:
         elif state in (states.FAILURE, states.REJECTED) or (state == states.RETRY and not self._runs.was_continued()):
             failed = str(retval) or type(retval).__name__
             drop = retval if isinstance(retval, DropTuple) else None
-        was_tracked = self._runs.end(failed=failed, drop=drop, left_open=left_open)
-        if was_tracked and self._runs.flush_before_ack and task.acks_late:
-            self._runs.flush()
+        flush = self._runs.flush_before_ack and task.acks_late
+        self._runs.end(failed=failed, drop=drop, left_open=left_open, flush=flush)
 
     def fail_lost(self, sender: Any = None, task_id: str = "", exception: Any = None, **_: Any) -> None:
         """Fail the tuple of a task whose process has died, and which is not delivered again."""

@@ -147,16 +147,16 @@ class AckerMiddleware(Middleware):
         if message.failed or (exception is not None and not self._runs.was_continued()):
             failed = str(exception or "") or type(exception).__name__
             drop = exception if isinstance(exception, DropTuple) else None
-        self._runs.end(failed=failed, drop=drop)
+        self._runs.end(failed=failed, drop=drop, flush=self._runs.flush_before_ack)
 
     def after_skip_message(self, broker: "Broker", message: "MessageProxy") -> None:  # noqa: ARG002
         """Ack the tuple of a message that a middleware skips, or fail it if the message failed."""
         self._ended.set(message.message_id)
-        self._runs.end(failed="skipped" if message.failed else None)
+        self._runs.end(failed="skipped" if message.failed else None, flush=self._runs.flush_before_ack)
 
     def before_ack(self, broker: "Broker", message: "MessageProxy") -> None:  # noqa: ARG002
-        """Deliver the ack of its tuple first."""
-        if self._runs.flush_before_ack and NAME in message.options:
+        """Deliver the acks first, unless the end of its run has."""
+        if self._runs.flush_before_ack and NAME in message.options and self._ended.get() != message.message_id:
             self._runs.flush()
 
     def before_nack(self, broker: "Broker", message: "MessageProxy") -> None:  # noqa: ARG002

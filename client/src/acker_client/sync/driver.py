@@ -53,14 +53,15 @@ class Driver:
         """Flush, and raise `OperationsLost`. What an interrupt leaves in flight is sent in the background."""
         turn = TurnOnly()
         try:
-            remaining = flusher.flush_at_once(self.attempt, turn)
-            if remaining is not None:
-                self.run(remaining)
+            try:
+                remaining = flusher.flush_at_once(self.attempt, turn)
+                if remaining is not None:
+                    self.run(remaining)
+            finally:
+                flusher.buffer.turns.leave(turn)
         except BaseException:
             self.run(flusher.attend())
             raise
-        finally:
-            flusher.buffer.turns.leave(turn)
 
     def close(self) -> None:
         """Close the connections."""

@@ -174,9 +174,9 @@ def _check_no_outstanding(values: dict[str, Any]) -> None:
 def _ids(operation: Operation) -> dict[str, Any]:
     ids: dict[str, Any] = {"root_id": format_id(operation.root_id)}
     names = names_of(operation)
-    if isinstance(operation, Init | Ack | Fail) and names is None and operation.ack_val is not None:
+    if isinstance(operation, Init | Fail) and names is None and operation.ack_val is not None:
         ids["ack_val"] = format_id(operation.ack_val)
-    if isinstance(operation, Ack | Fail) and operation.edge_id is not None:
+    if isinstance(operation, Fail) and operation.edge_id is not None:
         ids["edge_id"] = format_id(operation.edge_id)
     if names is not None:
         ids["edges" if isinstance(operation, Init) else "children"] = [format_id(name) for name in names]

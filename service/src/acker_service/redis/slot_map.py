@@ -76,7 +76,7 @@ class SlotMap:
         return self._ranges[bisect_left(self._ranges, _slot(key), key=lambda slot_range: slot_range.last)].url
 
     def known(self, keys: Sequence[str]) -> Node | None:
-        """Return the server that has all these keys; None if there is no such one, or if it is not known now."""
+        """Return the server that has all these keys, one or more; None if there is none, or it is not known now."""
         url = self.url_of(keys[0])
         if url is None or (len(keys) > 1 and any(self.url_of(key) != url for key in keys)):
             return None

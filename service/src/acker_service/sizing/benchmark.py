@@ -9,7 +9,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 TOPOLOGY_PREFIX = "acker-bench-"
 SPOUT_TASK = "bench"
-FEW = 10
+SMALL_BATCH = 10
 """How many operations a small batch has: it shows what a call takes besides."""
 PINGS = 100
 IDLE_S = 1.0
@@ -92,7 +92,7 @@ def report(measured: Measured, loads: Sequence[Workload] = SHOWN_LOADS) -> list[
     lines = [f"round trip: {measured.round_trip_ms:.2f} ms"]
     for name, cost in zip(PHASES, (costs.init_us, costs.ack_us, costs.last_ack_us), strict=True):
         lines.append(f"{name}: {cost:.1f} CPU µs of Redis each, {measured.rates[name]:,.0f}/s in batches of {BATCH:,}")
-    lines.append(f"a call of a shard: {costs.call_us:.0f} CPU µs of Redis besides its operations")
+    lines.append(f"a call to a shard: {costs.call_us:.0f} CPU µs of Redis besides its operations")
     lines.append(f"a pending root: {measured.root_bytes:.0f} bytes")
     for edges in SHOWN_EDGES:
         redis, service = roots_per_s(costs, edges=edges), service_roots_per_s(edges=edges)
@@ -121,13 +121,13 @@ def _in_batches(load: Workload) -> str:
 
 def batches(roots: int) -> int:
     """Return how many batches `measure` sends for so many roots."""
-    few = _few(roots)
-    return len(PHASES) * -(-roots // BATCH) + -(-few // BATCH) + -(-few // FEW)
+    few = _small_batch_roots(roots)
+    return len(PHASES) * -(-roots // BATCH) + -(-few // BATCH) + -(-few // SMALL_BATCH)
 
 
-def _few(roots: int) -> int:
+def _small_batch_roots(roots: int) -> int:
     """Return how many roots are acked in small batches."""
-    return min(roots, FEW * SMALL_BATCHES)
+    return min(roots, SMALL_BATCH * SMALL_BATCHES)
 
 
 async def measure(url: str, *, roots: int, step: Step) -> Measured:
@@ -144,12 +144,12 @@ async def measure(url: str, *, roots: int, step: Step) -> Measured:
             cpu_us.append(max(0.0, cpu_s - idle * wall_s) / roots * 1e6)
             rates[name] = roots / wall_s
             grown = grown or await _used_memory(parts) - before
-        call_us = await _call_us(parts, topology, _few(roots), idle, step, ack_us=cpu_us[1])
         init_us, ack_us, last_ack_us = cpu_us
+        costs = OperationCosts(init_us=init_us, ack_us=ack_us, last_ack_us=last_ack_us, pending=roots)
+        few = _small_batch_roots(roots)
+        call_us = await _call_us(parts, topology, few, idle, step, ack_us=costs.at(few).ack_us)
         return Measured(
-            costs=OperationCosts(
-                init_us=init_us, ack_us=ack_us, last_ack_us=last_ack_us, pending=roots, call_us=call_us
-            ),
+            costs=replace(costs, call_us=call_us),
             rates=rates,
             root_bytes=grown / roots,
             round_trip_ms=await _round_trip_ms(parts),
@@ -199,9 +199,9 @@ async def _call_us(
     """Return what a call takes besides: how much more an ack takes where few share a call."""
     inits, acks, _ = _phases(roots)
     await _apply(parts, topology, inits, step)
-    wall_s, cpu_s = await _timed(parts, _apply(parts, topology, acks, step, size=FEW))
+    wall_s, cpu_s = await _timed(parts, _apply(parts, topology, acks, step, size=SMALL_BATCH))
     more_us = (cpu_s - idle * wall_s) / roots * 1e6 - ack_us
-    return max(0.0, more_us / (calls_of(FEW, SHARDS) / FEW - calls_of(BATCH, SHARDS) / BATCH))
+    return max(0.0, more_us / (calls_of(SMALL_BATCH, SHARDS) / SMALL_BATCH - calls_of(BATCH, SHARDS) / BATCH))
 
 
 async def _apply(

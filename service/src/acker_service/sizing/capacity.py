@@ -12,8 +12,10 @@ FINISHED_BYTES = 20.0
 RETENTION_S = 60.0
 BATCH = 1_000
 """How many operations a batch has whose costs are measured."""
-SERVICE_US, SERVICE_BATCH_US = 0.7, 800.0
-"""Processor time of the service for an operation in a packed batch, and for the batch besides."""
+SERVICE_US = 0.7
+"""Processor time of the service for an operation in a packed batch."""
+SERVICE_BATCH_US = 800.0
+"""Processor time of the service for a packed batch besides its operations."""
 SHARDS = 4
 """How many shards a topology has that was made without a word about it."""
 BUSY = 0.6
