@@ -18,7 +18,7 @@ KEYED = b"Idempotency-Key: k1\r\nAuthorization: Bearer s3cret\r\nX-Request-Id: r
 
 
 def find(path: str) -> Address | None:
-    _, _, name, verb = path.strip("/").split("/") if path.count("/") == 4 else ("", "", "", "")
+    name, verb = path.split("/")[-2:] if path.count("/") == 4 else ("", "")
     return Address(path=path, route=ROUTES[verb], topology=name, is_name=True) if verb in ROUTES else None
 
 
