@@ -157,7 +157,7 @@ class Topologies:
         return self._run(get_topology(self._session, name))
 
     def delete(self, name: str, *, force: bool = False, discard: bool = False) -> None:
-        """Delete a topology; needs the scope ``admin``. Raises `TopologyBusy`, and `UnknownTopology` at a first attempt.
+        """Delete a topology (scope ``admin``). Raises `TopologyBusy`, and `UnknownTopology` at a first attempt.
 
         A repeat that finds none, after a lost answer or a failure of the service, means that it is deleted.
 
