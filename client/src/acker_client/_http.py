@@ -100,7 +100,7 @@ class HttpCodec:
         return head.encode("latin-1") + request.body
 
     def read(self, request: "Request", data: bytes) -> Read | Reading:
-        """Read the response to a request, of which ``data`` came first; or give what `read_on` goes on with.
+        """Read the response to a request, of which ``data`` came first; or return what `read_on` goes on with.
 
         Raises `httpx.RemoteProtocolError` and `httpx.DecodingError`, as `read_on` does.
         """
@@ -156,7 +156,7 @@ class HttpCodec:
 
 
 def read_on(reading: Reading, data: bytes | None = None) -> Read | Reading:
-    """Go on reading with what came next, None to begin: give the response, or again what goes on."""
+    """Go on reading with what came next, None to begin: return the response, or again what goes on."""
     try:
         reading.send(data)  # type: ignore[arg-type]  # a generator is begun with None
     except StopIteration as end:

@@ -318,6 +318,25 @@ def test_strict_refuses_a_setting_by_which_tasks_are_requeued_at_their_time_limi
         track(app, acker)
 
 
+@pytest.mark.parametrize("acks_late", [True, False])
+def test_the_ack_of_a_task_is_delivered_at_its_end_where_the_queue_hears_of_it_afterwards(acks_late):
+    """A task whose message is gone already needs no request of its own."""
+    memory = MemoryAcker(dedupe_window=600)
+    app = Celery("late", broker="memory://", set_as_current=False)
+
+    @app.task(name="late.leaf", shared=False, acks_late=acks_late)
+    def leaf() -> None:
+        pass
+
+    with memory.acker(linger=86_400) as acker:
+        tracker = _Tracker(app, acker, flush_before_ack=True, strict=False)
+        with acker.shared_spout("orders").emit("42") as root:
+            value = root.headers()["Acker-Anchors"]
+        tracker._runs.begin(value, task=leaf.name, task_id="1")
+        tracker.end(task=leaf, state="SUCCESS")
+        assert memory.completions("orders") == (["42"] if acks_late else [])
+
+
 @pytest.mark.parametrize("name", ["task_acks_on_failure_or_timeout", "task_acks_on_timeout"])
 def test_a_worker_warns_of_a_setting_by_which_tasks_are_requeued_at_their_time_limit(memory, name):
     app = Celery("requeues", broker="memory://", set_as_current=False)

@@ -127,6 +127,22 @@ def test_acks_that_are_lost_with_that_of_a_run_are_logged_and_its_tuple_is_acked
     ]
 
 
+def test_acks_that_are_lost_twice_are_logged_twice_and_end_no_worker(value, memory, caplog):
+    """First those of before, then that of the run."""
+    with memory.acker(linger=86_400, retry_timeout=0.0) as acker:
+        acker._driver.run(acker._submitter.flusher.flush())
+        runs = task_runs(acker)
+        runs.begin(value, task="parent", task_id="parent")
+        acker._driver.run(acker._session.topology_info())
+        acker.receive({"Acker-Anchors": f"00 default {1:016x}-{1:016x}"}, component="other").ack()
+        memory.faults += [httpx.ReadTimeout("lost")] * 100
+        acker._driver.run(acker._submitter.flusher.send_due())
+        assert runs.end(flush=True)
+        memory.faults.clear()
+        assert acker.stats().lost == 2
+    assert sum("acks were lost" in record.message for record in caplog.records) == 2
+
+
 @pytest.mark.parametrize("flushes", [True, False])
 def test_the_ack_of_a_run_is_delivered_at_its_end_where_acks_are_flushed(value, memory, flushes):
     with memory.acker(linger=86_400) as acker:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from acker_client._core.waiters import Waiter
 
     Attempt = Callable[[Request], EffectResult | Exception]
-    """Sends a request once, and gives what the driver would send into a flow."""
+    """Sends a request once, and returns what the driver would send into a flow."""
 
 REFUSED_PAUSE_S = 0.05
 """Seconds between two looks at refused requests; an ack that is buffered meanwhile may linger this much longer."""
@@ -97,7 +97,7 @@ class Flusher:
     def flush_at_once(self, attempt: "Attempt", turn: TurnOnly) -> Remaining[None]:
         """Flush, and raise what was lost: in this call where one request does it.
 
-        That is so where nobody else sends, and the acker takes every operation. Otherwise gives the flow of what is
+        That is so where nobody else sends, and the acker takes every operation. Otherwise return the flow of what is
         left to do. The caller ends the turn afterwards, whatever happens.
         """
         buffer = self.buffer

@@ -808,10 +808,9 @@ class ReceivedTuple:
     def submit_ack(self, context: TupleContext, dropped: bool, flush: bool) -> "Remaining":  # noqa: FBT001
         """Do all of an ack that needs no effect, and return the flow of what is left, nearly always None.
 
-        With ``flush`` it needs no flusher: the caller flushes next.
-
         The tuple is closed only when nothing can go wrong any more before its acks are in flight. Acks that linger fold
-        unless the topology dedupes, which goes by the edge.
+        unless the topology dedupes, which goes by the edge. With ``flush`` no flusher is started: the caller flushes
+        next.
         """
         info, buffer = context.session.cached_info, context.buffer
         if info is not context.info:

@@ -310,11 +310,12 @@ def _until_closed(tup: "Tuple", operation: Callable[[], Any]) -> None:
 
     What it raises once the tuple is closed is an error of what it has flushed, and logged as by `TaskRuns.flush`.
     """
-    try:
-        operation()
-    except AckerError as error:
-        if not tup.closed and not isinstance(error, OperationsLost):
-            raise
-        _log.exception("acks were lost: their roots time out")
-        if not tup.closed:
+    for is_last in (False, True):
+        try:
             operation()
+        except AckerError as error:
+            if not tup.closed and (is_last or not isinstance(error, OperationsLost)):
+                raise
+            _log.exception("acks were lost: their roots time out")
+        if tup.closed:
+            return

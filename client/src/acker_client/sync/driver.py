@@ -68,7 +68,7 @@ class Driver:
         self._connected().close()
 
     def attempt(self, effect: effects.Effect) -> effects.EffectResult | Exception:
-        """Perform an effect, and give its result, or what it raised."""
+        """Perform an effect, and return its result, or what it raised."""
         try:
             return self._perform(effect)
         except Exception as error:  # noqa: BLE001 - the flow decides what to do about it
