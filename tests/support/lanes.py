@@ -23,8 +23,11 @@ QUICK = ("coverage", "check")
 
 LANES = (
     ("test LESS=tests/unit", "spark", "test-model", "check-deploy"),
-    ("examples", "test-pages", "test-contract", "test-httpx", "test-compiled"),
-    ("faults", "image-test", "test-runbook", "faults-cluster ONLY=split SETTING=replica:1"),
+    ("examples", "test-pages", "test-contract"),
+    (
+        *("faults", "image-test", "test-runbook", "faults-cluster ONLY=split SETTING=replica:1"),
+        *("test-httpx", "test-compiled"),
+    ),
 )
 """Add new targets here. The lanes run at the same time, each one target after the other: about as long as the others.
 
