@@ -48,8 +48,9 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
             for connections, (name, (service, store)) in itertools.product(LOADS, served.items()):
                 acks = emitted(service, sizes.singles)
                 before = cpu_by_process(family(service.pid))
-                take(service, requests_of(BARE_ACK, acks), taken[name, connections], connections, store)
-                _note_processes(service, before, len(acks), taken[name, connections])
+                noted = taken[name, connections]
+                take(service, requests_of(BARE_ACK, acks), noted, connections, store, expected=b'"pending"')
+                _note_processes(service, before, len(acks), noted)
     found = {key: {what: Series.of(own) for what, own in all_.items()} for key, all_ in taken.items()}
     for connections in LOADS:
         yield from _lines(found["two", connections], found["one", connections], f", {connections} connections")
