@@ -294,7 +294,7 @@ def test_a_process_that_cannot_start_ends_the_start_with_one_line(tmp_path: Path
     ended = run_acker("serve", *TWO, "--port", "0", "--data-dir", str(tmp_path / "data"), PYTHONPATH=str(tmp_path))
     assert ended.returncode == 2
     [line] = [line for line in ended.stderr.splitlines() if line.startswith("acker: ")]
-    assert re.fullmatch(r"acker: api-\d \(pid \d+\) ended with exit code 3 before it was ready", line)
+    assert re.fullmatch(r"acker: (api-[12]|worker) \(pid \d+\) ended with exit code 3 before it was ready", line)
     assert "Traceback" not in ended.stderr
     assert time.monotonic() - began < 90
     assert not is_in_use(tmp_path / "data")
