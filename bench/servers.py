@@ -1,12 +1,13 @@
 """Starts single Redis or Valkey processes, and forms clusters of them; the tests' stores are made of these too."""
 
 import contextlib
+import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Member:
     folder: Path
     options: tuple[str, ...]
     shown: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Be reached at its own port, unless a proxy stands before it."""
@@ -57,7 +59,7 @@ class Member:
                 # the default for its bus, the port plus 10,000, is of those that the system gives to connections
                 bus = () if "--cluster-port" in self.options else ("--cluster-port", str(free_port()))
                 command += ["--cluster-announce-port", str(self.shown), *bus]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **self.environment})
         until(self._answers, f"{self.program} on port {self.port} answers")
 
     def _answers(self) -> object:

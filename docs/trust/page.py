@@ -109,12 +109,19 @@ def _faults(run: Document) -> str:
     kinds = sorted(run["faults"].items(), key=lambda each: (-each[1], each[0]))
     audited = ", ".join(f"{word} **{run[name]}**" for name, word in zip(broken, words, strict=True))
     late = "" if latest is None else f" The latest timeout in normal operation came {latest:.2f} s after its deadline."
+    stepped = run["rounds_with_own_clocks"]
+    clocks = (
+        f" In {stepped} of {run['rounds']} rounds each server of the store had a clock of its own, wrong at times by "
+        f"up to {run['clocks_stepped_by_s']:g} s; what comes too early by less is not seen there."
+        if stepped
+        else ""
+    )
     return "\n".join(
         (
             f"**{total:,} faults** while client processes ({_listed(run['clients'])}) send",
             f"**{run['operations']:,} operations**;",
             f"each of **{run['roots']:,} roots** is audited from what every client sent and was answered:",
-            f"{audited}.{late}\n",
+            f"{audited}.{late}{clocks}\n",
             _table(("fault", "times"), kinds),
             _table(("on", "faults"), sorted(run["stores"].items())),
         )

@@ -9,7 +9,8 @@ Every file has ``run``, which `Run` makes: the ``command`` that repeats it, the 
 ``faults``      the long run of `make faults-long`: ``faults`` (kind: how many), ``clients`` (kind: how many processes),
                 ``stores`` (kind: how many faults), ``operations``, ``roots``, ``lost``, ``early``, ``twice``,
                 ``not_linearizable``, ``premature`` (timeouts before their deadline), ``latest_timeout_s`` (the latest
-                one in normal operation, after its deadline). Further fields are kept and not shown.
+                one in normal operation, after its deadline), ``rounds``, ``rounds_with_own_clocks`` and
+                ``clocks_stepped_by_s``. Further fields are kept and not shown.
 ``soak``        ``minutes``, ``rate`` (operations a second), and what was measured after a third (``first``), at the end
                 (``last``) and ``when_all_has_ended``; ``keys_left``, and ``grown``: what grew.
 ``mutations``   ``made`` and ``noticed``: how many rules were broken, by file; ``unnoticed``: those that no test

@@ -29,6 +29,9 @@ FAULTS = {
     "roots": 900_000,
     **dict.fromkeys(("lost", "early", "twice", "premature", "not_linearizable"), 0),
     "latest_timeout_s": 0.61,
+    "rounds": 6,
+    "rounds_with_own_clocks": 2,
+    "clocks_stepped_by_s": 2.0,
 }
 SOAK = {
     "minutes": 60,

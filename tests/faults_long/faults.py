@@ -13,6 +13,7 @@ from typing import TypeVar
 import redis
 
 from bench.servers import Member, until
+from tests.faults_long import clock
 from tests.faults_long.lab import WITHIN_S, Lab, is_primary
 from tests.faults_long.programs import NotSettled
 from tests.faults_long.schedule import Fault
@@ -214,6 +215,19 @@ def _writes(member: Member) -> bool:
     return "aof_last_write_status:ok" in member.info("INFO", "persistence")
 
 
+def step_clock(lab: Lab, fault: Fault) -> None:
+    """Step the clock of a server of the store, forth or back, and back to the right time."""
+    if not clock.LIBRARIES:
+        raise NotHere("the servers of the store have the system's clock: apt-get install libfaketime")
+    member = _one(lab.members, fault)
+    share = 2 * fault.how_long - 1
+    clock.step(member.folder, round(share * clock.STEP_MS))
+    try:
+        _wait(fault, 1.5, 4)
+    finally:
+        clock.step(member.folder, 0)
+
+
 def move_slot_at_once(lab: Lab, fault: Fault) -> None:
     """Move the slot of a shard to another primary by an atomic migration."""
     slot = _one(lab.slots(), fault)
@@ -271,6 +285,7 @@ KINDS: dict[str, Callable[[Lab, Fault], None]] = {
     "client frozen": freeze_client,
     "reader killed": kill_reader,
     "disk full": fill_disk,
+    "clock of the store stepped": step_clock,
     "slot moved at once": move_slot_at_once,
     "slot moved key by key": move_slot_by_keys,
 }

@@ -17,6 +17,7 @@ from redis.crc import key_slot
 
 from bench.servers import Member, until
 from examples.support.ports import free_port
+from tests.faults_long import clock
 from tests.faults_long.programs import SPOUTS, NotSettled, Plans, Program
 from tests.faults_long.schedule import Round
 from tests.support.proxy import Fate, Proxy, proxied
@@ -220,7 +221,11 @@ def opened(
     store_proxies: list[Proxy] = []
     with contextlib.ExitStack() as stack:
         synced = ("--appendonly", "yes", "--appendfsync", APPENDFSYNC[round_.store])
-        store = stack.enter_context(running(round_.store, folder / "disk", proxies=store_proxies, options=synced))
+        clocks = clock.own_clock if round_.own_clocks else lambda _: {}
+        stack.callback(clock.forget)
+        store = stack.enter_context(
+            running(round_.store, folder / "disk", proxies=store_proxies, options=synced, environment=clocks)
+        )
         ackers, proxies = list[AckerProcess](), list[Proxy]()
         hook_port = free_port()
         for name, processes, environment in zip("ab", (round_.processes, 1), environments, strict=True):

@@ -11,11 +11,13 @@ from typing import Any
 
 from acker_protocol.states import TopologyRules
 
+from tests.faults_long.clock import STEP_MS
 from tests.faults_long.disk import small_disk
 from tests.faults_long.faults import NotHere, befall
 from tests.faults_long.lab import TOPOLOGIES, WINDOW_MS, Lab, opened
 from tests.faults_long.programs import NotSettled
 from tests.faults_long.schedule import Round
+from tests.histories.explain import CLOCK_MS
 from tests.histories.promise import CLAUSES, Span, audit
 from tests.histories.roots import read_histories
 from tests.support.servers import PROGRAM
@@ -33,6 +35,7 @@ class Outcome:
     commit: str
     store: str
     processes: int
+    own_clocks: bool
     faults: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     clients: dict[str, int] = field(default_factory=dict)
@@ -71,7 +74,12 @@ def run(
 ) -> Outcome:
     """Run a round in a folder of its own, which is removed before, and again if the promise was kept."""
     outcome = Outcome(
-        seed=round_.seed, number=round_.number, commit=commit, store=round_.store, processes=round_.processes
+        seed=round_.seed,
+        number=round_.number,
+        commit=commit,
+        store=round_.store,
+        processes=round_.processes,
+        own_clocks=round_.own_clocks,
     )
     began, spans = time.monotonic(), list[Span]()
     if folder.exists():  # of a run that was stopped in the middle of this round
@@ -92,7 +100,7 @@ def run(
         )
         histories = lab.histories
     outcome.seconds = round(time.monotonic() - began, 1)
-    _audit(outcome, histories, spans, folder)
+    _audit(outcome, round_, histories, spans, folder)
     if outcome.is_kept:
         shutil.rmtree(folder)
     return outcome
@@ -118,7 +126,7 @@ def _load(lab: Lab, outcome: Outcome, spans: list[Span], tell: Callable[[str], N
     time.sleep(1)
 
 
-def _audit(outcome: Outcome, histories: Sequence[Path], spans: Sequence[Span], folder: Path) -> None:
+def _audit(outcome: Outcome, round_: Round, histories: Sequence[Path], spans: Sequence[Span], folder: Path) -> None:
     began = time.monotonic()
     rules = {
         topology: TopologyRules(message_timeout_ms=WINDOW_MS, dedupe_window_ms=window_ms, retention_ms=WINDOW_MS)
@@ -126,7 +134,8 @@ def _audit(outcome: Outcome, histories: Sequence[Path], spans: Sequence[Span], f
     }
     gc.disable()  # millions of values, none of which goes before the end
     try:
-        found = audit(read_histories(histories), rules, spans)
+        clock_ms = CLOCK_MS + (STEP_MS if round_.own_clocks else 0)
+        found = audit(read_histories(histories), rules, spans, clock_ms=clock_ms)
     finally:
         gc.enable()
     for name in ("operations", "requests", "attempts", "unknown", "roots", "tellings", "repeated"):
@@ -135,8 +144,9 @@ def _audit(outcome: Outcome, histories: Sequence[Path], spans: Sequence[Span], f
     outcome.clauses = {clause: getattr(found, clause) for clause in CLAUSES}
     if outcome.not_settled:  # nobody has read to the end
         outcome.clauses["lost"] = []
-    outcome.latest_ms, outcome.latest_in_quiet_ms = found.latest_ms, found.latest_in_quiet_ms
-    outcome.timeouts_in_quiet = found.timeouts_in_quiet
+    if not round_.own_clocks:  # a deadline that was set while a clock was wrong tells nothing
+        outcome.latest_ms, outcome.latest_in_quiet_ms = found.latest_ms, found.latest_in_quiet_ms
+        outcome.timeouts_in_quiet = found.timeouts_in_quiet
     if found.descriptions:
         (folder / "broken.txt").write_text("\n\n".join(found.descriptions) + "\n", encoding="utf-8")
     outcome.audit_seconds = round(time.monotonic() - began, 1)
@@ -175,6 +185,8 @@ def document_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "clients": added("clients"),
         "stores": dict(sorted(stores.items())),
         "rounds": len(outcomes),
+        "rounds_with_own_clocks": total("own_clocks"),
+        "clocks_stepped_by_s": STEP_MS / 1000,
         "processes": dict(Counter(f"--processes {each.processes}" for each in outcomes)),
         "operations": total("operations"),
         "requests": total("requests"),

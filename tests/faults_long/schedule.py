@@ -27,6 +27,7 @@ ANYWHERE = {
 }
 WITH_REPLICAS = {"primary frozen until it is replaced": 3, "failover asked for": 5}
 IN_A_CLUSTER = {"slot moved at once": 8, "slot moved key by key": 6}
+WITH_OWN_CLOCKS = {"clock of the store stepped": 12}
 """The kinds of faults, and how often each is drawn beside the others."""
 
 
@@ -45,23 +46,29 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A store of its own, and a service of two replicas, the first of which has so many ``processes``."""
+    """A store of its own, and a service of two replicas, the first of which has so many ``processes``.
+
+    With ``own_clocks`` each server of the store has a clock of its own, which may be stepped.
+    """
 
     number: int
     seed: int
     store: str
     processes: int
+    own_clocks: bool = False
     faults: tuple[Fault, ...]
 
     def __str__(self) -> str:
         """Its line in the schedule."""
         kinds = ", ".join(fault.kind for fault in self.faults)
-        return f"round {self.number}: {self.store}, --processes {self.processes}: {kinds}"
+        clocks = ", own clocks" if self.own_clocks else ""
+        return f"round {self.number}: {self.store}, --processes {self.processes}{clocks}: {kinds}"
 
 
-def kinds_of(store: str) -> dict[str, int]:
+def kinds_of(store: str, *, own_clocks: bool = False) -> dict[str, int]:
     """Return the faults that may befall a kind of store."""
-    kinds = ANYWHERE if store == "valkey" else ANYWHERE | WITH_REPLICAS
+    kinds = ANYWHERE | (WITH_OWN_CLOCKS if own_clocks else {})
+    kinds = kinds if store == "valkey" else kinds | WITH_REPLICAS
     return kinds | IN_A_CLUSTER if store.endswith("-cluster") else kinds
 
 
@@ -73,12 +80,13 @@ def rounds(
     while True:
         chance = random.Random(f"{seed} {number}")
         store = stores[number % len(stores)]
-        kinds = kinds_of(store)
+        triple = number // len(stores)
+        processes, own_clocks = 1 + triple % 2, triple % 3 == 2
+        kinds = kinds_of(store, own_clocks=own_clocks)
         drawn = chance.choices([*kinds], weights=[*kinds.values()], k=faults_of_a_round)
         faults = tuple(
             Fault(kind=kind, which=chance.random(), how_long=chance.random(), after_s=chance.uniform(0.2, 1.5))
             for kind in drawn
         )
-        processes = 1 + number // len(stores) % 2
-        yield Round(number=number, seed=seed, store=store, processes=processes, faults=faults)
+        yield Round(number=number, seed=seed, store=store, processes=processes, own_clocks=own_clocks, faults=faults)
         number += 1

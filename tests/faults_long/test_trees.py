@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from functools import reduce
+from itertools import islice
 from operator import xor
 
 import pytest
@@ -11,7 +12,7 @@ from acker_protocol.states import TopologyRules
 from acker_protocol.tree import apply_operation
 
 from tests.faults_long.faults import KINDS
-from tests.faults_long.schedule import ANYWHERE, IN_A_CLUSTER, WITH_REPLICAS, kinds_of, rounds
+from tests.faults_long.schedule import ANYWHERE, IN_A_CLUSTER, WITH_OWN_CLOCKS, WITH_REPLICAS, kinds_of, rounds
 from tests.faults_long.trees import TreeDrawer
 
 SOME = 400
@@ -65,6 +66,10 @@ def test_a_schedule_is_drawn_from_its_seed() -> None:
 
 
 def test_every_kind_of_fault_that_is_drawn_can_be_made() -> None:
-    assert KINDS.keys() == ANYWHERE.keys() | WITH_REPLICAS.keys() | IN_A_CLUSTER.keys()
+    assert KINDS.keys() == ANYWHERE.keys() | WITH_OWN_CLOCKS.keys() | WITH_REPLICAS.keys() | IN_A_CLUSTER.keys()
     assert kinds_of("valkey") == ANYWHERE
-    assert kinds_of("valkey-cluster").keys() == KINDS.keys()
+    assert kinds_of("valkey-cluster", own_clocks=True).keys() == KINDS.keys()
+    assert all(
+        (WITH_OWN_CLOCKS.keys() <= {fault.kind for fault in each.faults}) == each.own_clocks
+        for each in islice(rounds(1), 9)
+    )

@@ -64,16 +64,20 @@ class Explanation:
     points: int = 0
 
 
-def explain(history: RootHistory, rules: TopologyRules) -> Explanation:
-    """Search for an order of a root's events that explains its history."""
-    return _Search(history, rules).run()
+def explain(history: RootHistory, rules: TopologyRules, clock_ms: float = CLOCK_MS) -> Explanation:
+    """Search for an order of a root's events that explains its history.
+
+    The clock of the store may be ``clock_ms`` from that of the clients.
+    """
+    return _Search(history, rules, clock_ms).run()
 
 
 class _Search:
-    def __init__(self, history: RootHistory, rules: TopologyRules) -> None:
+    def __init__(self, history: RootHistory, rules: TopologyRules, clock_ms: float) -> None:
         self._rules = rules
+        self._clock_ms = clock_ms
         self._completion = next(iter(history.completions.values()), None)
-        self._steps = sorted(_steps(history.events, self._completion), key=lambda step: step.until_ms)
+        self._steps = sorted(_steps(history.events, self._completion, clock_ms), key=lambda step: step.until_ms)
         self._needed = sum(1 << at for at, step in enumerate(self._steps) if step.is_needed)
         self._seen: set[tuple[int, Point]] = set()
         self._best: list[Step] = []
@@ -173,12 +177,12 @@ class _Search:
 
     def _is_in_time(self, step: Step) -> bool:
         assert self._completion is not None
-        return step.from_ms - CLOCK_MS <= self._completion["at_ms"] + 1 and (
-            self._completion["at_ms"] <= step.until_ms + CLOCK_MS
+        return step.from_ms - self._clock_ms <= self._completion["at_ms"] + 1 and (
+            self._completion["at_ms"] <= step.until_ms + self._clock_ms
         )
 
 
-def _steps(events: Sequence[Event], completion: dict[str, Any] | None) -> Iterator[Step]:
+def _steps(events: Sequence[Event], completion: dict[str, Any] | None, clock_ms: float) -> Iterator[Step]:
     """Return what may come next at some time; of all attempts without an answer of a request one stands for all."""
     unknown: dict[int, Event] = {}
     for event in events:
@@ -190,7 +194,7 @@ def _steps(events: Sequence[Event], completion: dict[str, Any] | None) -> Iterat
         yield Step(event=event, from_ms=event.sent_ms, until_ms=NEVER, is_needed=False)
     if completion is not None and completion["outcome"] == Outcome.TIMED_OUT:
         at_ms = completion["at_ms"]
-        yield Step(event=None, from_ms=at_ms - CLOCK_MS, until_ms=at_ms + 1 + CLOCK_MS, is_needed=True)
+        yield Step(event=None, from_ms=at_ms - clock_ms, until_ms=at_ms + 1 + clock_ms, is_needed=True)
 
 
 def _fits(computed: OperationState, answered: OperationState | None) -> bool:

@@ -68,8 +68,17 @@ class Audit:
         return not (self.lost or self.early or self.premature or self.twice or self.unexplained)
 
 
-def audit(histories: Histories, rules: Mapping[str, TopologyRules], faults: Sequence[Span] = ()) -> Audit:
-    """Audit each root of some topologies, whose rules are given by their names; ``faults`` is when there were any."""
+def audit(
+    histories: Histories,
+    rules: Mapping[str, TopologyRules],
+    faults: Sequence[Span] = (),
+    *,
+    clock_ms: float = CLOCK_MS,
+) -> Audit:
+    """Audit each root of some topologies, whose rules are given by their names; ``faults`` is when there were any.
+
+    The clock of the store may be ``clock_ms`` from that of the clients.
+    """
     found = Audit(
         operations=histories.operations,
         requests=histories.requests,
@@ -78,21 +87,24 @@ def audit(histories: Histories, rules: Mapping[str, TopologyRules], faults: Sequ
     )
     for (topology, _), history in histories.roots.items():
         if topology in rules:
-            _audit_root(found, history, rules[topology], faults)
+            _audit_root(found, history, rules[topology], faults, clock_ms)
     return found
 
 
-def _audit_root(found: Audit, history: RootHistory, rules: TopologyRules, faults: Sequence[Span]) -> None:
+def _audit_root(
+    found: Audit, history: RootHistory, rules: TopologyRules, faults: Sequence[Span], clock_ms: float
+) -> None:
     found.roots += 1
     found.tellings += history.tellings
     found.repeated += history.tellings - len(history.completions)
     found.outcomes.update(each["outcome"] for each in history.completions.values())
-    explanation = explain(history, rules)
+    explanation = explain(history, rules, clock_ms)
+    told = history.completions.values()
     found.points += explanation.points
     broken = {
         "lost": is_lost(history),
-        "early": any(is_early(history, completion) for completion in history.completions.values()),
-        "premature": any(is_premature(history, completion, rules) for completion in history.completions.values()),
+        "early": any(is_early(history, completion, clock_ms) for completion in told),
+        "premature": any(is_premature(history, completion, rules, clock_ms) for completion in told),
         "twice": len(history.completions) > 1,
         "unexplained": not explanation.is_explained,
     }
@@ -101,7 +113,7 @@ def _audit_root(found: Audit, history: RootHistory, rules: TopologyRules, faults
         roots.append(f"{history.topology}/{format_id(history.root_id)}")
         if len(roots) <= SHOWN:
             found.descriptions.append(f"{clause}: {describe(history)}")
-    for completion in history.completions.values():
+    for completion in told:
         _measure(found, history, completion, rules, faults)
 
 
@@ -114,12 +126,12 @@ def is_lost(history: RootHistory) -> bool:
     )
 
 
-def is_early(history: RootHistory, completion: dict[str, Any]) -> bool:
+def is_early(history: RootHistory, completion: dict[str, Any], clock_ms: float) -> bool:
     """Whether a completion tells of an end before the last ack, or a fail, was sent.
 
     An ack or a fail that was sent may have had its effect, whatever it was answered.
     """
-    at_ms = completion["at_ms"] + 1 + CLOCK_MS
+    at_ms = completion["at_ms"] + 1 + clock_ms
     before = [operation for event in history.events if event.sent_ms <= at_ms for operation in event.operations]
     if completion["outcome"] == Outcome.FAILED:
         return not any(isinstance(operation, Fail) for operation in before)
@@ -127,11 +139,11 @@ def is_early(history: RootHistory, completion: dict[str, Any]) -> bool:
     return completion["outcome"] == Outcome.ACKED and None not in ended and not set(_edges(before)) <= ended
 
 
-def is_premature(history: RootHistory, completion: dict[str, Any], rules: TopologyRules) -> bool:
+def is_premature(history: RootHistory, completion: dict[str, Any], rules: TopologyRules, clock_ms: float) -> bool:
     """Whether a completion tells of a timeout before the deadline."""
     if completion["outcome"] != Outcome.TIMED_OUT:
         return False
-    return bool(completion["at_ms"] + 1 + CLOCK_MS < _earliest_deadline_ms(history, completion, rules))
+    return bool(completion["at_ms"] + 1 + clock_ms < _earliest_deadline_ms(history, completion, rules))
 
 
 def _edges(operations: Iterable[object]) -> Iterator[int]:

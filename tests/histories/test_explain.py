@@ -279,3 +279,17 @@ def test_the_latest_timeout_is_measured_from_the_last_deadline_that_a_root_may_h
     assert (found.latest_ms, found.latest_in_quiet_ms, found.timeouts_in_quiet) == (230, 230, 1)
     found = audit(histories, {"t": RULES}, [(START + 5_900, START + 7_000)])
     assert (found.latest_ms, found.latest_in_quiet_ms, found.timeouts_in_quiet) == (230, None, 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "premature: timed out before the deadline",
+        "a completion at a time at which no operation ended its root",
+    ],
+)
+def test_a_clock_that_was_stepped_explains_what_is_no_further_away(name: str) -> None:
+    _, root = BAD[name]
+    histories = Histories(roots={("t", ROOT): root})
+    assert audit(histories, {"t": RULES}, clock_ms=2_000).is_kept
+    assert not audit(histories, {"t": RULES}, clock_ms=50).is_kept

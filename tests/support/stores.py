@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -75,11 +75,17 @@ def _program(name: str, folder: Path) -> str:
 
 @contextlib.contextmanager
 def running(
-    kind: str, folder: Path, *, proxies: list[Proxy] | None = None, options: tuple[str, ...] = ()
+    kind: str,
+    folder: Path,
+    *,
+    proxies: list[Proxy] | None = None,
+    options: tuple[str, ...] = (),
+    environment: Callable[[Path], Mapping[str, str]] = lambda _: {},
 ) -> Iterator[Running]:
     """Run a store of a kind of `KINDS` until the block is left; ``options`` are further ones of its servers.
 
-    With ``proxies``, which are added to, there is one before each server, and the store's address leads to them.
+    ``environment`` gives that of a server by its folder. With ``proxies``, which are added to, there is one before each
+    server, and the store's address leads to them.
     """
     name, _, form = kind.partition("-")
     program = _program(name, folder)
@@ -88,7 +94,8 @@ def running(
         def start(*own: str) -> Member:
             port = free_port()
             own = own if "--sentinel" in own else (*own, *options)
-            member = Member(program=program, port=port, folder=folder / str(port), options=own)
+            place = folder / str(port)
+            member = Member(program=program, port=port, folder=place, options=own, environment=environment(place))
             if proxies is not None:
                 proxies.append(stack.enter_context(proxied(port)))
                 member.shown = proxies[-1].port
