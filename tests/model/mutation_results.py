@@ -43,13 +43,14 @@ def names(mutants: Sequence[Mutant]) -> Iterator[str]:
 def main() -> int:
     """Keep the figures, if every rule was noticed; return the exit code."""
     run = results.Run(command="make mutations")
-    found = result(resumable.passed(), TESTS)
+    passed = resumable.passed()
+    found = result(passed, TESTS)
     if found["unnoticed"]:
         sys.stdout.write(
             f"nothing is kept, since {len(found['unnoticed'])} rules have not been noticed of this commit\n"
         )
         return 1
-    results.keep("mutations", run.document(), found)
+    results.keep("mutations", run.document(took_s=sum(passed.values())), found)
     return 0
 
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 PASSED = Path(__file__).parents[2] / ".passed"
-"""A line for each test that passed: the tree of files and the test."""
+"""A line for each test that passed: the tree of files, the seconds that it took, and the test."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what passed before."""
-    passed = set(PASSED.read_text(encoding="utf-8").splitlines()) if PASSED.exists() else set[str]()
-    left_out = [item for item in items if _line(item.nodeid) in passed]
+    done = passed()
+    left_out = [item for item in items if item.nodeid in done]
     if left_out:
-        items[:] = [item for item in items if _line(item.nodeid) not in passed]
+        items[:] = [item for item in items if item.nodeid not in done]
         config.hook.pytest_deselected(items=left_out)
 
 
@@ -28,18 +28,17 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Write down what passed; with workers, in the process that started them."""
     if report.when == "call" and report.passed and _tree() and "PYTEST_XDIST_WORKER" not in os.environ:
         with PASSED.open("a", encoding="utf-8") as file:
-            file.write(f"{_line(report.nodeid)}\n")
+            file.write(f"{_tree()} {report.duration:.2f} {report.nodeid}\n")
 
 
-def passed() -> set[str]:
-    """Return the tests that passed on the tree of the last commit; none where a file differs from it."""
+def passed() -> dict[str, float]:
+    """Return the tests that passed on the tree of the last commit, and the seconds that each took.
+
+    There are none where a file differs from that commit.
+    """
     lines = PASSED.read_text(encoding="utf-8").splitlines() if PASSED.exists() else []
-    tree = _tree()
-    return {line.removeprefix(f"{tree} ") for line in lines if tree and line.startswith(f"{tree} ")}
-
-
-def _line(nodeid: str) -> str:
-    return f"{_tree()} {nodeid}"
+    found = (line.split(" ", 2) for line in lines if _tree() and line.startswith(f"{_tree()} "))
+    return {nodeid: float(seconds) for _, seconds, nodeid in found}
 
 
 @cache
