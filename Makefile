@@ -217,10 +217,10 @@ faults-long: $(VENV)/.dev ## Hours of faults under the load of many clients, eac
 soak: $(VENV)/.dev ## Load an acker for an hour with half of what it can do: nothing grows, and no key is left in the end; MINUTES=5 for a first look
 	$(BIN)/python -u -m tests.faults_long.soak $(addprefix --minutes ,$(MINUTES))
 
-bench: $(VENV)/.dev ## Measure what the acker costs (about three quarters of an hour); ONLY=memory for one group, ROUNDS=1 for a first look
+bench: $(VENV)/.dev $(VENV)/.compiled ## Measure what the acker costs (about three quarters of an hour); ONLY=memory for one group, ROUNDS=1 for a first look
 	$(BIN)/python -m bench $(addprefix --only ,$(ONLY)) $(addprefix --rounds ,$(ROUNDS))
 
-bench-long: $(VENV)/.dev ## Measure for hours, on from where it was stopped: GROUP=store, queues, dramatiq, celery, bullmq or storm; CASE="…" for some
+bench-long: $(VENV)/.dev $(VENV)/.compiled ## Measure for hours, on from where it was stopped: GROUP=store, queues, dramatiq, celery, bullmq or storm; CASE="…" for some
 	$(BIN)/python -m bench.long --group $(GROUP) --only "$(CASE)" $(addprefix --rounds ,$(ROUNDS))
 
 bench-page: $(VENV)/.dev ## Write the figures of the last bench and bench-long into the pages, and draw the plots; nothing where the machine's speed changed
