@@ -22,9 +22,6 @@ ADDONS = Path(__file__).with_name("addons.yaml")
 PATIENCE_S = 600.0
 """For everything that a cluster does on a machine that may be busy."""
 
-KNOWN_WARNING = "Warning: spec.SessionAffinity is ignored for headless services"
-"""Kubernetes 1.34.0 and 1.34.1 say it of every headless Service, whatever is set (kubernetes/kubernetes#134040)."""
-
 Object = dict[str, Any]
 _log = logging.getLogger(__name__)
 
@@ -96,8 +93,8 @@ class Cluster:
 
 
 def warnings(complaints: str) -> list[str]:
-    """Return the API server's warnings that Helm or kubectl passes on, but for the one that is this version's fault."""
-    return [line for line in complaints.splitlines() if "Warning" in line and KNOWN_WARNING not in line]
+    """Return the API server's warnings that Helm or kubectl passes on."""
+    return [line for line in complaints.splitlines() if "Warning" in line]
 
 
 @contextlib.contextmanager

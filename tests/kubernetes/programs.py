@@ -20,12 +20,11 @@ BUILD_S = 7200
 
 _VERSION = "k8s.io/component-base/version"
 _KUBERNETES = {
-    "gitVersion": "v1.34.1",
+    "gitVersion": "v1.34.4",
     "gitMajor": "1",
     "gitMinor": "34",
     "gitTreeState": "clean",
-    "gitCommit": "93248f9ae092f571eb870b7664c534bfc7d00f03",
-    "buildDate": "2025-09-09T00:00:00Z",
+    "buildDate": "2026-02-10T12:53:36Z",
 }
 
 
