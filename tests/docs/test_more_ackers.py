@@ -57,6 +57,8 @@ class Move:
 
     def spout(self, number: int) -> None:
         for message in range(EACH):
+            if message == EACH // 2:
+                assert self.moved.wait(60), "the move did not come"  # so that some of its messages are left for it
             hand = self.new if self.moved.is_set() else self.old
             with hand.shared_spout("shop").emit(message_id=f"{number}-{message}") as root:
                 self.tuples.put(root.headers("charge"))
