@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,7 @@ def test_what_pip_audit_knows_is_told_from_what_it_does_not() -> None:
     assert dependencies.judged(packages) == {"known": 2, "vulnerabilities": ["a 1: CVE-1"], "error": None}
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_run_goes_on_where_it_was_stopped_while_its_code_is_the_same(tmp_path: Path) -> None:
     file = tmp_path / "progress.json"
     results.Progress(file, ["LICENSE"]).add("one", {"inputs": 1}, took_s=2.0)

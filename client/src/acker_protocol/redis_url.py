@@ -1,5 +1,6 @@
 """The URL of a Redis: a single server, sentinels or a cluster."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
@@ -12,6 +13,8 @@ FORMS = (
 
 ENCODED = "in a password, percent-encode / ? # @ [ and ]"
 """Why a part of an address may not be what it seems: a password that is not encoded ends where one of these is."""
+
+_END_OF_NETLOC = re.compile(r"[/?#]")
 
 
 class Kind(StrEnum):
@@ -58,10 +61,7 @@ class RedisUrl:
 
 def read_redis_url(url: str) -> RedisUrl:
     """Parse a URL. Raises ``ValueError``, whose text has no password."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ValueError(f"the store's address cannot be read; {ENCODED}") from None
+    parts = _split(url)
     scheme, _, kind = parts.scheme.partition("+")
     if url.startswith("unix://"):
         return RedisUrl(kind=Kind.STANDALONE)
@@ -75,8 +75,20 @@ def read_redis_url(url: str) -> RedisUrl:
 def without_login(url: str) -> str:
     """Write an address without its user, passwords and options, for logs. Raises ``ValueError`` as `read_redis_url`."""
     read_redis_url(url)
-    parts = urlsplit(url)
+    parts = _split(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _split(url: str) -> SplitResult:
+    """Split a URL as ``urlsplit`` does, which since Python 3.11.12 takes no IPv6 address behind another host.
+
+    Raises ``ValueError``, whose text has no password.
+    """
+    before, slashes, behind = url.strip().partition("//")
+    netloc = _END_OF_NETLOC.split(behind, 1)[0]
+    if set("[]") & set(netloc.rpartition("@")[0]):
+        raise ValueError(f"the store's address cannot be read; {ENCODED}")
+    return urlsplit(before + slashes + behind.removeprefix(netloc))._replace(netloc=netloc)
 
 
 def _read(parts: SplitResult, kind: Kind, *, tls: bool) -> RedisUrl:
@@ -105,7 +117,10 @@ def _read(parts: SplitResult, kind: Kind, *, tls: bool) -> RedisUrl:
 
 def _address(text: str, port: int) -> Address:
     """Read ``host``, ``host:port`` or ``[v6]:port``."""
-    parts = urlsplit(f"//{text}")
+    try:
+        parts = urlsplit(f"//{text}")
+    except ValueError:
+        raise ValueError(f"the store's address names no host that can be read; {ENCODED}") from None
     try:
         found = parts.port
     except ValueError:

@@ -3,7 +3,7 @@ from acker_protocol.redis_url import Kind, read_redis_url, without_login
 from acker_service.redis.discovery import make_discovery
 
 
-@pytest.mark.parametrize("url", ["redis://store", "rediss://user:pw@store:7000/2?ssl_cert_reqs=none", "unix:///run/s"])
+@pytest.mark.parametrize("url", ["redis://store", "redis://redis", "rediss://user:pw@store:7000/2?ssl_cert_reqs=none", "unix:///run/s"])
 def test_one_server_is_reached_at_its_own_address(url: str) -> None:
     assert read_redis_url(url).kind is Kind.STANDALONE
 
@@ -47,6 +47,9 @@ def test_sentinels_name_the_primary_and_may_have_a_login_of_their_own() -> None:
         ("redis://:x@pw#x@store", "percent-encode"),
         ("redis://:x@pw?x@store", "percent-encode"),
         ("redis://:pw[x@store", "percent-encode"),
+        ("redis://[:pw]@store", "percent-encode"),
+        ("redis://[::1", "names no host"),
+        ("redis+cluster://one,[two]", "names no host"),
         ("redis://store:pw", "no port"),
     ],
 )
@@ -62,6 +65,8 @@ def test_an_address_that_is_none_is_refused_without_its_password(url: str, text:
         ("redis://store", "redis://store"),
         ("rediss://user:pw@store:6380/3?password=pw", "rediss://store:6380/3"),
         ("redis+cluster://:pw@one:7000,two", "redis+cluster://one:7000,two"),
+        ("redis+cluster://:pw@one,[::1]:7001", "redis+cluster://one,[::1]:7001"),
+        ("redis://redis\n", "redis://redis"),
         ("redis+sentinel://:pw@one,two/main?sentinel_password=pw", "redis+sentinel://one,two/main"),
         ("unix://user:pw@/run/redis.sock?password=pw", "unix:///run/redis.sock"),
     ],

@@ -29,6 +29,8 @@ def read_context(certificate: Path, key: Path) -> ssl.SSLContext:
     _check_holds(key, "private key", b"PRIVATE KEY-----")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
+    # Debian's Python leaves it to the settings of OpenSSL, which may ask for more
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
 
     def refuse_password() -> NoReturn:  # without it OpenSSL would ask on the terminal
         raise ValueError(f"{key}: the key has a password: write it without one (openssl pkey -in … -out …)")
