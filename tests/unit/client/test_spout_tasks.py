@@ -1,9 +1,13 @@
 """Tests a spout task in one process: its registration, its free slots, and the check of its overdue roots."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
+
 import httpx
 import pytest
 from acker_client import MaxSpoutPending, OperationState, Outcome, UsageError
 from acker_client._core.pending_roots import GRACE_S
+from acker_client.testing import Clock, MemoryAcker
 from acker_protocol.errors import StoreUnavailable, UnknownTopology
 from acker_protocol.states import TopologyRules
 
@@ -207,6 +211,76 @@ def test_a_root_whose_report_was_interrupted_is_reported_again(own, service, tim
     with pytest.raises(ZeroDivisionError):
         own.listen(on_fail=lambda _: 1 / 0, until=0.5, poll_timeout=0.1)
     assert read(own) == [("42", "timed_out")]
+
+
+class Outage(Clock):
+    """Nobody answers until a time; then ``come_first`` is called, once, before the request that waits is sent again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.service = MemoryAcker(clock=self)
+        self.ends_at = 0.0
+        self.come_first: Callable[[], object] | None = None
+
+    def begin(self, seconds: float, come_first: Callable[[], object]) -> None:
+        self.ends_at, self.come_first = self.now + seconds, come_first
+        self.service.faults.append(httpx.ConnectError("refused"))
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.now < self.ends_at:
+            self.service.faults.append(httpx.ConnectError("refused"))
+        elif self.come_first is not None:
+            come_first, self.come_first = self.come_first, None
+            come_first()
+
+
+@pytest.mark.parametrize("in_batch", [False, True])
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_root_whose_init_is_on_its_way_for_longer_than_its_timeout_is_not_reported(*, in_batch, is_early):
+    """The service does not know it yet, or by an ack alone."""
+    outage, reported = Outage(), []
+    with outage.service.acker(linger=0) as acker, outage.service.acker(linger=0) as elsewhere:
+        spout = acker.spout("orders")
+        emit(spout, "41", message_timeout=300)
+
+        def come_first():
+            if is_early:
+                one.ack()
+            reported.extend(read(spout))
+
+        with acker.batch() if in_batch else nullcontext(), spout.emit(message_id="42") as root:
+            one, other = (elsewhere.receive(root.headers(key), component="bill") for key in ("bill", "ship"))
+            outage.begin(TIMEOUT_S + GRACE_S + 1, come_first)
+        assert (outage.come_first, reported) == (None, [])
+        if not is_early:
+            one.ack()
+        other.ack()
+        assert read(spout) == [("42", "acked")]
+
+
+def test_a_root_whose_init_never_came_is_reported_when_it_can_come_no_more(connect, service, time):
+    """As of a batch whose block was interrupted."""
+    with connect(retry_timeout=100, emit_timeout=20) as acker:
+        spout = acker.spout("orders")
+        emit(spout, "41", message_timeout=3_600)
+        with pytest.raises(KeyboardInterrupt), acker.batch():
+            raise KeyboardInterrupt(emit(spout))
+        time.advance(119)
+        assert read(spout) == []
+        time.advance(GRACE_S)
+        assert read(spout) == [("42", "timed_out")]
+
+
+def test_what_is_kept_of_roots_whose_completions_came_does_not_grow_with_their_timeout(acker, own):
+    for _ in range(5):
+        with acker.batch():
+            for number in range(1_000):
+                with own.emit(message_id=str(number), message_timeout=86_400):
+                    pass
+        assert sum(1 for _ in own.completions(until=0, page_size=1_000)) == 1_000
+    assert len(own._task.pending) == 0
+    assert len(own._task.pending._due) <= 3_000
 
 
 def test_a_shared_name_that_is_only_emitted_under_holds_no_roots(shared):

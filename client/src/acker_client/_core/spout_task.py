@@ -112,7 +112,7 @@ class SpoutTask:
             response = yield from self._session.send(requests.read_root(self._session.topology, root_id))
             found = responses.document(response)
         except NotFound:
-            self.pending.mark_ended(root_id, Outcome.TIMED_OUT)
+            self._end_unknown(root_id, now_s=now_s)
         except AckerError:
             self.pending.check_at(root_id, at_s=now_s + GRACE_S)
         else:
@@ -127,7 +127,15 @@ class SpoutTask:
                 left_s = deadline_ms / 1000 - self._clock.time()
                 self.pending.extend(root_id, left_s=left_s, now_s=self._clock.monotonic())
             case _:
-                self.pending.mark_ended(root_id, Outcome.TIMED_OUT)
+                self._end_unknown(root_id, now_s=self._clock.monotonic())
+
+    def _end_unknown(self, root_id: str, *, now_s: float) -> None:
+        """End a root that the service does not know; one whose init may still be on its way is asked about again."""
+        config = self._session.config
+        if self.pending.may_begin(root_id, since_s=now_s - config.retry_timeout - config.emit_timeout):
+            self.pending.check_at(root_id, at_s=now_s + GRACE_S)
+        else:
+            self.pending.mark_ended(root_id, Outcome.TIMED_OUT)
 
     def _try_acquire(self) -> Flow[bool]:
         info = yield from self._session.topology_info()

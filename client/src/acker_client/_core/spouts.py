@@ -95,7 +95,7 @@ class Spouts:
         try:
             yield from self._submitter.send_batch(batch)
         finally:
-            self._drop_refused(batch.results)
+            self._note_results(batch.results)
 
     def mailbox(self, task: SpoutTask, options: ReadOptions) -> MailboxReader:
         """Begin to read a spout task's completions. Raises `UsageError`."""
@@ -122,14 +122,21 @@ class Spouts:
         if root.tracked:
             task.track(root)
         try:
-            return (yield from self._submitter.send(root.init_operation(self._submitter.is_traced)))
+            states = yield from self._submitter.send(root.init_operation(self._submitter.is_traced))
         except BaseException:
             task.pending.drop(root.root_id)
             raise
         finally:
             task.release()
+        task.pending.begin(root.root_id)
+        return states
 
-    def _drop_refused(self, results: "Iterable[OperationResult]") -> None:
+    def _note_results(self, results: "Iterable[OperationResult]") -> None:
+        """Note which roots of a batch have begun, and follow those no more that were refused."""
         for result in results:
-            if isinstance(result.operation, Init) and result.state in REFUSED:
-                self._tasks[result.operation.spout_task].pending.drop(f"{result.operation.root_id:016x}")
+            if isinstance(result.operation, Init) and (pending := self._tasks[result.operation.spout_task].pending):
+                root_id = f"{result.operation.root_id:016x}"
+                if result.state in REFUSED:
+                    pending.drop(root_id)
+                else:
+                    pending.begin(root_id)
