@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from acker_client.errors import UsageError
-from acker_client.sources._runner import MAX_EMIT, RETRY_WAIT_S, Handlers, Runner
+from acker_client.sources._runner import MAX_EMIT, RETRY_WAIT_S, Handlers, Runner, Settlements
 
 if TYPE_CHECKING:
     from acker_client.completions import Completion
@@ -66,7 +66,7 @@ class QueueSpout(Generic[M]):
         send: "Callable[[Root, M], Any]",
         skip: type[Exception],
         max_pending: int,
-        on_failed: "str | Callable[[Completion, M], str]",
+        settlements: Settlements[M],
         retry_delay: float,
         message_id: Callable[[M], str],
         on_completed: "Callable[[Completion, M], Any] | None",
@@ -82,12 +82,11 @@ class QueueSpout(Generic[M]):
         self._queue = queue
         self._runner: Runner[M] = Runner(acker, spout=spout, handlers=handlers)
         self._max_pending = max_pending
-        self._on_failed = on_failed
+        self._settlements = settlements
         self._retry_delay_s = retry_delay
         self._message_id = message_id
         self._on_completed = on_completed
         self._waiting: list[M] = []  # those that the acker did not accept
-        self._has_run = False
 
     def run(self, *, stop: Callable[[], bool], drain_timeout: float = 30.0) -> None:
         """Read until ``stop()`` is true; then take no more, and wait for what is pending, at most so many seconds.
@@ -96,9 +95,7 @@ class QueueSpout(Generic[M]):
         Raises what the server refuses for good, `UnknownTopology`, `UsageError` the second time, and what the functions
         raise. While the server does not answer it is asked again.
         """
-        if self._has_run:
-            raise UsageError(f"run() runs once: make another {type(self).__name__}")
-        self._has_run = True
+        self._runner.begin(self)
         cap = self._runner.spout.max_pending()
         max_pending = self._max_pending if cap is None else min(cap, self._max_pending)
         with self._queue.running(), self._runner.reading():
@@ -153,12 +150,9 @@ class QueueSpout(Generic[M]):
             return
         if completion.acked:
             self._queue.ack(message)
-        elif self._settlement(completion, message) == "retry":
+        elif self._settlements.find(completion, message) == "retry":
             self._queue.retry(message, after_s=self._retry_delay_s)
         else:
             self._queue.drop(message)
         if self._on_completed is not None:
             self._on_completed(completion, message)
-
-    def _settlement(self, completion: "Completion", message: M) -> str:
-        return self._on_failed(completion, message) if callable(self._on_failed) else self._on_failed

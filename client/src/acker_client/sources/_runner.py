@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from acker_client._core import validate
 from acker_client.errors import AckerError, BatchError, UsageError
 
 if TYPE_CHECKING:
@@ -75,6 +76,28 @@ class PendingMessages(Generic[M]):
             return self._changed.wait_for(lambda: not self._pending, within)
 
 
+class Settlements(Generic[M]):
+    """What becomes of a message whose tree failed or timed out: the same of each, or what a function says.
+
+    Raises `UsageError` for another word than ``words``, also where the function returns one: it may mean that the
+    message is to come again, and then it would be lost.
+    """
+
+    def __init__(self, on_failed: "str | Callable[[Completion, M], str]", *words: str) -> None:
+        self._on_failed = on_failed
+        self._words = words
+        if not callable(on_failed):
+            validate.one_of("on_failed", on_failed, *words)
+
+    def find(self, completion: "Completion", message: M) -> str:
+        """Return the word for a message."""
+        if not callable(self._on_failed):
+            return self._on_failed
+        found = self._on_failed(completion, message)
+        validate.one_of("what on_failed returns", found, *self._words)
+        return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handlers(Generic[M]):
     """What a source does with its messages.
@@ -100,12 +123,19 @@ class Runner(Generic[M]):
         self.spout = acker.spout(spout)
         self._handlers = handlers
         self.pending = PendingMessages[M]()
+        self._has_run = False
         self._is_refused, self._emitted = False, 0
         self._has_begun = threading.Event()
         """Set with the first root, and at the end: before, the spout task has no completions to be asked for."""
         self._ended = threading.Event()
         self.error: BaseException | None = None
         """What ends the source: raised by ``send``, or by what handles completions."""
+
+    def begin(self, source: object) -> None:
+        """Begin to run a source. Raises `UsageError` the second time: nobody would read completions."""
+        if self._has_run:
+            raise UsageError(f"run() runs once: make another {type(source).__name__}")
+        self._has_run = True
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -188,11 +218,24 @@ class Runner(Generic[M]):
             while not self._ended.is_set():
                 try:
                     for completion in self.spout.completions(poll_timeout=POLL_S, stop=self._ended.is_set):
-                        self._handlers.on_completion(completion)
+                        self._handle(completion)
                 except UsageError:
                     raise
                 except AckerError as error:
                     _log.warning("completions cannot be read: %s", error)
                     self._ended.wait(POLL_S)
+        except _HandlingFailed as failed:
+            self.error = failed.__cause__
         except BaseException as error:  # noqa: BLE001 - run() of the source raises it
             self.error = error
+
+    def _handle(self, completion: "Completion") -> None:
+        """Handle a completion. An error of the acker here is one of the program's: it ends the source as any other."""
+        try:
+            self._handlers.on_completion(completion)
+        except Exception as error:
+            raise _HandlingFailed from error
+
+
+class _HandlingFailed(Exception):
+    """A function of the program has raised, with the completion of a message."""

@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
 from acker_client.errors import UsageError
-from acker_client.sources._runner import MAX_EMIT, Handlers, Runner
+from acker_client.sources._runner import MAX_EMIT, Handlers, Runner, Settlements
 from acker_client.sources.kafka.assignments import Assignments, Record, next_attempt
 from acker_client.sources.kafka.group import GroupConsumer, group_config
 
@@ -73,7 +73,7 @@ class KafkaSpout:
         self._config = group_config(config, emit_takes_s=client.retry_timeout + client.emit_timeout)
         self._topics = topics
         self._send_record = send
-        self._on_failed = on_failed
+        self._settlements: Settlements[Record] = Settlements(on_failed, "retry", "skip")
         self._on_completed = on_completed
         self._retry_delay_s = retry_delay
         self._retry_delay_max_s = retry_delay_max
@@ -98,8 +98,9 @@ class KafkaSpout:
 
         Runs once; an asyncio program runs it by ``asyncio.to_thread``. What is not committed by then is read again by
         the next owner of its partition. Raises ``KafkaException`` for fatal errors of the consumer and for commits that
-        are refused for good, `UnknownTopology`, and what the functions raise.
+        are refused for good, `UnknownTopology`, `UsageError` the second time, and what the functions raise.
         """
+        self._runner.begin(self)
         self._cap = self._runner.spout.max_pending()
         self._consumer = GroupConsumer(
             self._config, self._topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost
@@ -184,7 +185,7 @@ class KafkaSpout:
                 self._settle_one(completion, record)
 
     def _settle_one(self, completion: "Completion", record: Record) -> None:
-        if completion.acked or self._settlement(completion, record) == "skip":
+        if completion.acked or self._settlements.find(completion, record) == "skip":
             record.assignment.ack(record)
         else:
             delay_s = min(self._retry_delay_s * 2 ** min(record.attempt - 1, 30), self._retry_delay_max_s)
@@ -199,9 +200,6 @@ class KafkaSpout:
             )
         if self._on_completed is not None:
             self._on_completed(completion, record)
-
-    def _settlement(self, completion: "Completion", record: Record) -> Settlement:
-        return self._on_failed(completion, record) if callable(self._on_failed) else self._on_failed
 
     def _commit_what_is_due(self) -> None:
         """Commit once in the interval, and sooner where a full partition waits for it."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from acker_client.errors import UsageError
 from acker_client.sources._queue_spout import QueueSpout
+from acker_client.sources._runner import Settlements
 from acker_client.sources.nats.consumer import Consumer
 from acker_client.sources.nats.messages import Message
 
@@ -70,7 +71,7 @@ class NatsSpout(QueueSpout[Message]):
             send=send,
             skip=SkipMessage,
             max_pending=max_pending,
-            on_failed=on_failed,
+            settlements=Settlements(on_failed, "retry", "drop"),
             retry_delay=retry_delay,
             message_id=message_id,
             on_completed=on_completed,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from acker_client.errors import UsageError
-from acker_client.sources._runner import RETRY_WAIT_S, Handlers, Runner
+from acker_client.sources._runner import RETRY_WAIT_S, Handlers, Runner, Settlements
 from acker_client.sources.rabbitmq.connection import Connection
 from acker_client.sources.rabbitmq.deliveries import Delivery, DeliveryQueue
 
@@ -69,7 +69,7 @@ class RabbitSpout:
         self._runner = Runner(acker, spout=spout, handlers=handlers)
         self._on_completed = on_completed
         self._max_pending = max_pending
-        self._on_failed = on_failed
+        self._settlements: Settlements[Delivery] = Settlements(on_failed, "requeue", "reject")
         self._requeue_delay_s = requeue_delay
         self._held: list[Delivery] = []  # those that the acker did not accept
 
@@ -77,8 +77,10 @@ class RabbitSpout:
         """Read the queue until ``stop()`` is true; then take no more, and wait for what is pending, at most so long.
 
         Runs once. RabbitMQ delivers again what is not settled by then. Raises what pika raises if the first connection
-        does not succeed (there is no such queue, say), and `UnknownTopology`.
+        does not succeed (there is no such queue, say), `UnknownTopology`, `UsageError` the second time, and what the
+        functions raise.
         """
+        self._runner.begin(self)
         self._connection.start(self._prefetch())
         try:
             with self._runner.reading():
@@ -124,12 +126,9 @@ class RabbitSpout:
             return
         if completion.acked:
             self._connection.ack(delivery)
-        elif self._settlement(completion, delivery) == "reject":
+        elif self._settlements.find(completion, delivery) == "reject":
             self._connection.reject(delivery)
         else:
             self._connection.requeue(delivery, after_s=self._requeue_delay_s)
         if self._on_completed is not None:
             self._on_completed(completion, delivery)
-
-    def _settlement(self, completion: "Completion", delivery: Delivery) -> Settlement:
-        return self._on_failed(completion, delivery) if callable(self._on_failed) else self._on_failed

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from acker_client.errors import UsageError
 from acker_client.sources._queue_spout import QueueSpout
+from acker_client.sources._runner import Settlements
 from acker_client.sources.sqs.queue import MAX_VISIBILITY_S, Message, Queue, check_timeouts
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class SqsSpout(QueueSpout[Message]):
             send=send,
             skip=SkipMessage,
             max_pending=max_pending,
-            on_failed=on_failed,
+            settlements=Settlements(on_failed, "retry", "delete"),
             retry_delay=retry_delay,
             message_id=message_id,
             on_completed=on_completed,
