@@ -8,8 +8,9 @@ from acker_client import propagate
 from acker_client.integrations.faststream import AckerMiddleware
 from acker_client.testing import Clock, MemoryAcker
 from acker_client.tuple import AsyncTuple
+from acker_protocol.operations import Ack, Fail
 from faststream import AckPolicy
-from faststream.exceptions import AckMessage
+from faststream.exceptions import AckMessage, NackMessage
 from faststream.message import AckStatus, StreamMessage
 
 HEADERS = {"Acker-Anchors": "00 default 00000000000000aa-00000000000000bb"}
@@ -112,3 +113,51 @@ async def test_a_message_that_is_skipped_is_asked_about_once(monkeypatch):
         await middleware.after_processed(AckMessage, raised.value, None)
         assert (acker.stats().skipped, len(memory.writes())) == (1, writes)
     propagate.leave(None)
+
+
+async def message_of_a_root(acker, *, policy=AckPolicy.REJECT_ON_ERROR, flush_before_ack=True):
+    """Emit a root, and return the message of its one child within the middleware, with a function that ends it."""
+    async with acker.spout("orders").emit("42") as root:
+        headers = root.headers("0")
+    subscriber = SimpleNamespace(ack_policy=policy, specification=SimpleNamespace(call_name="Measure"))
+    context = SimpleNamespace(get_local=lambda _: subscriber)
+    message = Acknowledged(SimpleNamespace(qos=1), b"21.5", headers=headers)
+    middleware = AckerMiddleware(acker, flush_before_ack=flush_before_ack)(message, context=context)
+
+    async def process(_message):
+        return None
+
+    await middleware.consume_scope(process, message)
+    return middleware.after_processed
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("error", [None, ValueError("no such order")])
+@pytest.mark.parametrize("flush_before_ack", [True, False])
+async def test_what_was_lost_of_other_messages_does_not_keep_a_message_from_being_ended(
+    error, caplog, *, flush_before_ack
+):
+    """FastStream would reject a message that was processed, and its root would time out."""
+    memory = MemoryAcker(dedupe_window=600)
+    async with memory.async_acker(linger=86_400, retry_timeout=0.0) as acker:
+        end = await message_of_a_root(acker, flush_before_ack=flush_before_ack)
+        await acker.receive({"Acker-Anchors": f"00 default {1:016x}-{1:016x}"}, component="other").ack()
+        memory.faults.append(httpx.ReadTimeout("lost"))
+        await acker._driver.run(acker._submitter.flusher.send_due())
+        await end(type(error), error, None)
+        await acker.flush()
+        assert isinstance(memory.applied[-1], Ack if error is None else Fail)
+        assert memory.completions(acker.spout("orders").name) == ["42"]
+    assert "acks were lost: their roots time out" in caplog.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("linger", [0, 0.001])
+async def test_a_message_whose_ack_is_not_delivered_is_given_back(linger):
+    memory = MemoryAcker(dedupe_window=600)
+    async with memory.async_acker(linger=linger, retry_timeout=0.0) as acker:
+        end = await message_of_a_root(acker)
+        memory.faults += [httpx.ReadTimeout("lost")] * 9
+        with pytest.raises(NackMessage):
+            await end(None, None, None)
+        memory.faults.clear()

@@ -10,6 +10,7 @@ The anchors travel in the message's headers, so that the other side need not be 
 """
 
 import asyncio
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +23,7 @@ from faststream.response import PublishType
 from acker_client import propagate
 from acker_client._core import validate
 from acker_client._core.names import valid_name
-from acker_client.errors import OperationsLost, UsageError
+from acker_client.errors import OperationsLost, RetriesExhausted, UsageError
 from acker_client.integrations._dedupe_window import check_dedupe_window
 from acker_client.integrations._task_runs import KEY, digest
 
@@ -43,6 +44,8 @@ REDELIVERS = frozenset({AckPolicy.NACK_ON_ERROR, AckPolicy.MANUAL})
 
 AT_MOST_ONCE = 0
 """The QoS of MQTT with which a broker delivers a message once."""
+
+_log = logging.getLogger("acker_client")
 
 
 class AckerMiddleware:
@@ -183,14 +186,19 @@ class _MessageMiddleware(BaseMiddleware[Any, Any]):
             outcome = AckStatus.REJECTED
         if outcome is None:
             return
-        for tup in self._tuples:
-            if not tup.closed:
-                await _end_tuple(tup, acked=outcome is AckStatus.ACKED, error=error)
-        if self._shared.flush_before_ack:
-            try:
+        is_acked = outcome is AckStatus.ACKED
+        try:
+            for tup in self._tuples:
+                if not tup.closed:
+                    await _end_tuple(tup, acked=is_acked, error=error)
+            if self._shared.flush_before_ack:
                 await self._shared.acker.flush()
-            except OperationsLost as lost:
-                raise NackMessage from lost  # delivered again, it is acked again
+        except OperationsLost as lost:
+            raise NackMessage from lost  # delivered again, it is acked again
+        except RetriesExhausted as lost:  # where acks do not linger
+            if is_acked:
+                raise NackMessage from lost
+            raise
 
     def _outcome(self, error: BaseException | None) -> "AckStatus | None":
         """Return what becomes of the tuples: ACKED, REJECTED (they fail); None: they stay open for a redelivery."""
@@ -265,6 +273,17 @@ def _is_claimed(stream: Any, *, elsewhere: bool) -> bool:
 
 
 async def _end_tuple(tup: "AsyncTuple", *, acked: bool, error: BaseException | None) -> None:
+    """Ack or fail a tuple; again if that did nothing but raise what earlier acks came to, of other messages."""
+    try:
+        await _ack_or_fail(tup, acked=acked, error=error)
+    except OperationsLost:
+        if tup.closed:
+            raise
+        _log.exception("acks were lost: their roots time out")
+        await _ack_or_fail(tup, acked=acked, error=error)
+
+
+async def _ack_or_fail(tup: "AsyncTuple", *, acked: bool, error: BaseException | None) -> None:
     if acked:
         await tup.ack()
     else:
