@@ -1,6 +1,7 @@
 """Tests an async client whose event loops end, one after the other."""
 
 import asyncio
+import gc
 import os
 import threading
 from collections.abc import Iterator
@@ -99,6 +100,45 @@ def test_the_next_loop_sends_what_is_left_though_it_acks_nothing(memory):
 
     with closing_loop() as second:
         second.run_until_complete(ask())
+
+
+@pytest.fixture
+def no_garbage_is_collected() -> Iterator[None]:
+    """Collect garbage only where the test says so."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_is_collected")
+def test_a_task_that_is_destroyed_with_its_loop_waits_for_no_lock(memory, acker):
+    """Python collects garbage wherever something is made, also while a thread holds the lock of the buffer."""
+
+    async def begin_to_flush() -> None:
+        await run_tree(acker, "1")
+        acker._driver._sender.send = wait_for_ever
+        asyncio.get_running_loop().create_task(acker.flush())
+        await asyncio.sleep(0)
+
+    def collect_garbage() -> None:
+        with acker._submitter.flusher.buffer:
+            gc.collect()
+
+    with closing_loop() as first:
+        first.run_until_complete(begin_to_flush())
+    collecting = threading.Thread(target=collect_garbage, daemon=True)
+    collecting.start()
+    collecting.join(20)
+    assert not collecting.is_alive()
+    with closing_loop() as second:
+        second.run_until_complete(acker.flush())
+    assert memory.completions("orders") == ["1"]
+
+
+async def wait_for_ever(_: object) -> None:
+    """Send nothing, and get no answer."""
+    await asyncio.Event().wait()
 
 
 def test_loops_take_turns(memory, acker):

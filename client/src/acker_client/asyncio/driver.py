@@ -1,10 +1,11 @@
 """Runs flows in an event loop."""
 
 import asyncio
-from contextlib import closing, suppress
+from collections import deque
+from contextlib import suppress
 from contextvars import Context
 from inspect import isawaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from acker_client._core import effects
 from acker_client.errors import UsageError
@@ -31,6 +32,8 @@ class AsyncDriver:
         self._sleep = config.clock.sleep_async
         self._resume: Callable[[], effects.Spawn | None] = lambda: None
         self._closed = False
+        self._running: set[effects.Flow[Any]] = set()
+        self._abandoned: deque[effects.Flow[Any]] = deque()
         self.reset()
 
     def reset(self) -> None:
@@ -70,16 +73,30 @@ class AsyncDriver:
             self.enter()
 
     async def run(self, flow: effects.Flow[effects.T]) -> effects.T:
-        """Run a flow to its end and give its result; what it raises is raised here."""
-        with closing(flow):
+        """Run a flow to its end and give its result; what it raises is raised here.
+
+        The flow of a task that is destroyed with its loop is closed by a later call: garbage is collected at any place,
+        also where a thread holds the lock that the flow needs for its end. So it is kept from being garbage itself.
+        """
+        while self._abandoned:
+            self._abandoned.popleft().close()
+        self._running.add(flow)
+        try:
             self.enter()
-            try:
-                wanted = next(flow)
-                while True:
-                    self.enter()  # its loop may have paused, and another one run meanwhile
-                    wanted = effects.advance(flow, await self._attempt(wanted))
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]  # StopIteration is not generic
+            wanted = next(flow)
+            while True:
+                self.enter()  # its loop may have paused, and another one run meanwhile
+                wanted = effects.advance(flow, await self._attempt(wanted))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # StopIteration is not generic
+        except GeneratorExit:
+            self._abandoned.append(flow)
+            raise
+        except BaseException:
+            flow.close()
+            raise
+        finally:
+            self._running.discard(flow)
 
     async def flush(self, flusher: "Flusher") -> None:
         """Flush, and raise `OperationsLost`. What an interrupt leaves in flight is sent in the background."""
