@@ -24,6 +24,7 @@ from acker_client.propagate import use
 
 if TYPE_CHECKING:
     from acker_client.asyncio.client import AsyncAcker
+    from acker_client.asyncio.spout import AsyncSpout
     from acker_client.completions import Completion
 
 __all__ = ["ROOT_KEY", "SpoutMiddleware"]
@@ -91,7 +92,7 @@ class SpoutMiddleware:
         self._app = app
         self._acker = acker
         self._methods = methods
-        self._spout = acker.spout(spout)
+        self._spout_name = validate.name("the spout's name", spout)
         self._tokens = StatusTokens(secret, topology=acker.topology, lifetime_s=token_lifetime)
         self._status_prefix = f"{status_path}/"
         self._max_wait_s = max_wait
@@ -122,7 +123,7 @@ class SpoutMiddleware:
         wait_s = min(_preferred_wait(scope["headers"]), self._max_wait_s)
         root_id, in_application = "", False
         try:
-            emitting = self._spout.emit(self._message_id(scope), message_timeout=self._message_timeout)
+            emitting = self._spout().emit(self._message_id(scope), message_timeout=self._message_timeout)
             async with emitting as root:
                 root_id = root.root_id
                 if wait_s:
@@ -142,6 +143,10 @@ class SpoutMiddleware:
             await _send_problem(send, error)
         finally:
             self._waiting.pop(root_id, None)
+
+    def _spout(self) -> "AsyncSpout":
+        """Return the spout task of this process: a server may have made the middleware before it forked."""
+        return self._acker.spout(self._spout_name)
 
     async def _answer_begun(self, root_id: str, scope: Scope, response: "_HeldResponse", *, wait_s: float) -> None:
         """Send the application's answer, after waiting for the tree if the request prefers that."""
@@ -190,12 +195,13 @@ class SpoutMiddleware:
             self._reader = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
+        spout = self._spout()
         while True:
             try:
-                async for completion in self._spout.completions():
+                async for completion in spout.completions():
                     await self._complete(completion)
             except Exception:  # noqa: BLE001 - it is logged, and the mailbox must be read on
-                _log.exception("completions of %s could not be handled; they come again", self._spout.name)
+                _log.exception("completions of %s could not be handled; they come again", spout.name)
                 await asyncio.sleep(RETRY_DELAY_S)
 
     async def _complete(self, completion: "Completion") -> None:
