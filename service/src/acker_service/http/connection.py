@@ -1,6 +1,7 @@
 """Limits connections before the application sees a request: their number, heads, time to arrive, pipelined requests."""
 
 import asyncio
+import logging
 import math
 from typing import Any, ClassVar
 
@@ -27,6 +28,8 @@ EXTRA_CONNECTIONS = 64
 """Connections over the limit that are still answered: `overloaded`, or normally for probes and scrapes."""
 
 NOTHING = memoryview(b"")
+
+_log = logging.getLogger(__name__)
 
 
 class HeadTooLargeError(Exception):
@@ -120,9 +123,7 @@ class Connection(HttpToolsProtocol):
         if self.timeout_keep_alive_task is None:
             self._wait_for_next(self.timeout_keep_alive)
         if self._pending:
-            data, self._pending = bytes(self._pending), NOTHING
-            self.flow.resume_reading()
-            self.data_received(data)
+            self._go_on()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection; plain requests do not set the timer anew, so it looks when the last one was."""
@@ -236,6 +237,19 @@ class Connection(HttpToolsProtocol):
             self._set_timer(None)
         return True
 
+    def _go_on(self) -> None:
+        """Go on with what came while a plain request was answered. A fault ends this connection, as it does in a loop.
+
+        The callback that answers has others to answer, whose requests shared the call of the store.
+        """
+        data, self._pending = bytes(self._pending), NOTHING
+        self.flow.resume_reading()
+        try:
+            self.data_received(data)
+        except Exception:  # noqa: BLE001 - it is of this connection, and none of those who are answered next
+            _log.exception("what a client sent met a fault of the acker's own")
+            self.transport.abort()
+
     def _wait_for_next(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
 
@@ -267,7 +281,7 @@ class Connection(HttpToolsProtocol):
                 self._unread = 0
             else:
                 self._refuse(self._too_large(f"over {self.limits.max_header_bytes} bytes"))
-        if self._timer is None and self.cycle.response_complete:
+        if self._timer is None and (self.cycle is None or self.cycle.response_complete):  # plain requests have no cycle
             self._set_timer(self.limits.body_timeout_s)
 
     def _body_left(self) -> int:

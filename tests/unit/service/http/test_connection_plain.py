@@ -1,11 +1,15 @@
 """Tests plain requests on a connection, on a transport and a clock that the test holds, among requests over ASGI."""
 
+import asyncio
+from itertools import accumulate
 from typing import Any
 
 import pytest
 from acker_service.http.answers import Answer
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.support.connections import HEAD, REQUEST, TIMEOUT_S, Held
+from tests.support.connections import CHUNKED, HEAD, REQUEST, TIMEOUT_S, Held
 
 pytestmark = pytest.mark.anyio
 
@@ -22,8 +26,11 @@ class Exchanges:
         self.takes = True
         self.at_once = False
 
+    def is_one(self, data: bytes) -> bool:
+        return data.startswith(b"POST /plain") and data.endswith(b"\r\n\r\n") and REQUEST not in data
+
     def begin(self, data: bytes, connection: Any) -> bool:
-        if not self.takes or not data.startswith(b"POST /plain") or not data.endswith(b"\r\n\r\n") or REQUEST in data:
+        if not self.takes or not self.is_one(data):
             return False
         self.asked.append(data)
         if self.at_once:
@@ -44,6 +51,14 @@ class Plain(Held):
 
     def reply(self) -> None:
         self.connection.answer(ANSWER, b"r1")
+
+    async def answer_due(self) -> None:
+        """Answer what is under way, plain or not."""
+        if self.connection._is_plain:
+            self.reply()
+        self.answer.set()
+        await self.settle()
+        self.answer.clear()
 
 
 @pytest.fixture
@@ -112,6 +127,63 @@ async def test_a_request_that_waited_may_be_plain(held):
     assert len(held.exchanges.asked) == 2
     held.reply()
     assert (held.answers, held.asked) == (2, [])
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_the_head_of_the_next_request_may_come_in_pieces(held, is_answered):
+    held.answer.set()
+    await held.feed(PLAIN)
+    if is_answered:
+        held.reply()
+    await held.feed(REQUEST[:9])
+    if not is_answered:
+        held.reply()
+    assert held.clock.running() == [TIMEOUT_S]
+    await held.feed(REQUEST[9:])
+    assert (held.answers, held.asked) == (2, ["/livez"])
+
+
+POSTED = b"POST /ack HTTP/1.1\r\nHost: acker\r\nContent-Length: 3\r\n\r\nabc"
+SENT = [PLAIN, REQUEST, POSTED, CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", b"\r\n" + PLAIN]
+
+
+@given(sent=st.lists(st.sampled_from(SENT), min_size=1, max_size=6), data=st.data())
+def test_however_requests_come_in_pieces_each_is_answered_once(sent, data):
+    whole, ends = b"".join(sent), [*accumulate(map(len, sent))]
+    between, within = st.lists(st.sampled_from(ends)), st.lists(st.integers(0, len(whole)), max_size=6)
+    cuts = sorted(data.draw(between) + data.draw(within))
+    answers = data.draw(st.lists(st.booleans(), min_size=len(cuts) + 1, max_size=len(cuts) + 1))
+
+    async def play():
+        held = Plain()
+        held.exchanges.is_one = lambda received: received == PLAIN
+        for start, stop, is_answered in zip([0, *cuts], [*cuts, len(whole)], answers, strict=True):
+            await held.feed(whole[start:stop])
+            if is_answered:
+                await held.answer_due()
+        for _ in sent:
+            await held.answer_due()
+        assert held.answers == len(sent)
+        assert not held.is_closed
+
+    asyncio.run(play())
+
+
+async def test_a_fault_with_what_a_client_sent_ends_its_connection_and_is_not_raised_where_it_is_answered(
+    held, monkeypatch, caplog
+):
+    """The callback that answers it has others to answer, who share the call of the store."""
+
+    def fail(_):
+        raise RuntimeError("a fault")
+
+    await held.feed(PLAIN)
+    await held.feed(PLAIN[:10])
+    monkeypatch.setattr(held.connection, "_parse", fail)
+    held.reply()
+    assert held.answers == 1
+    assert held.transport.told[-1] == "abort"
+    assert "a fault" in caplog.text
 
 
 @pytest.mark.parametrize("beginning", [b"P", REQUEST[:-2], HEAD, REQUEST + b"GET / HTTP/1.1\r\nA: "])
