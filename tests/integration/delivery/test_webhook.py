@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig, Schedule
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.delivery.workers import DeliveryWorkers
-from acker_service.topologies.callback import Webhook, register_callback, resume
+from acker_service.topologies.callback import Webhook, pause, register_callback, resume, rotate
 
 from tests.support.caller import Caller, init
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
@@ -93,6 +94,32 @@ async def hooks(parts: Components, call: Caller, webhook_client: WebhookClient) 
     hooks = Hooks(parts, call, webhook_client)
     yield hooks
     await hooks.stop()
+
+
+class Holding(Receiver):
+    """A receiver that answers when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = threading.Event()
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        async def send_later(message: Any) -> None:
+            await asyncio.to_thread(self.may_answer.wait)
+            await send(message)
+
+        await super().__call__(scope, receive, send_later)
+
+    async def is_asked(self) -> int:
+        return len(self.received)
+
+
+@pytest.fixture
+def holding() -> Iterator[tuple[Holding, int]]:
+    receiver = Holding()
+    with served(receiver) as port:
+        yield receiver, port
+        receiver.may_answer.set()
 
 
 def delivered(received: list[Received]) -> list[int]:
@@ -355,6 +382,47 @@ async def test_a_callback_that_is_led_elsewhere_takes_what_the_old_one_did_not(
         await eventually(asked)
         await hooks.register(port)
         await hooks.eventually_empty()
+    assert delivered(receiver.received) == [1]
+
+
+CHANGES = {
+    "a pause": lambda present, _: pause(present),
+    "a new secret": lambda present, now: rotate(present, now_ms=now, secret=SECRET[:-1] + "Q"),
+    "its removal": lambda *_: None,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_is_being_posted_at_a_change_is_finished_and_not_posted_again(
+    hooks: Hooks, holding: tuple[Holding, int], change: str
+) -> None:
+    receiver, port = holding
+    await hooks.register(port)
+    workers = hooks.deliver()
+    await hooks.call.states(init(1))
+    await eventually(receiver.is_asked)
+    await hooks.store.callbacks.change("default", SPOUT, CHANGES[change])
+    await workers.run_for(await hooks.store.registry.refresh("default"))
+    receiver.may_answer.set()
+    await hooks.eventually_empty()
+    await hooks.register(port)
+    await hooks.store.callbacks.change("default", SPOUT, lambda present, now: resume(present, now_ms=now))  # type: ignore[arg-type]
+    await hooks.call.states(init(2))
+    await hooks.eventually_empty()
+    assert delivered(receiver.received) == [1, 2]
+
+
+async def test_one_that_is_led_elsewhere_does_not_wait_for_a_receiver_that_hangs(
+    hooks: Hooks, holding: tuple[Holding, int], receiver: Receiver, port: int
+) -> None:
+    hooks.webhook_client = WebhookClient(egress_policy=ALLOWED, limits=RequestLimits(request_timeout_s=600))
+    hanging, first = holding
+    await hooks.register(first)
+    hooks.deliver()
+    await hooks.call.states(init(1))
+    await eventually(hanging.is_asked)
+    await hooks.register(port)
+    await hooks.eventually_empty()
     assert delivered(receiver.received) == [1]
 
 

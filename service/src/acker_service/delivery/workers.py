@@ -60,11 +60,18 @@ class DeliveryWorkers(PeriodicTask):
         return await self.registry.refresh_all()
 
     async def run_for(self, topology: Topology) -> None:
-        """End the workers of a topology whose callback changed, and start those that are missing."""
+        """End the workers of a topology whose callback changed, and start those that are missing.
+
+        One that posts settles that first, so that nothing is posted again that its receiver takes, and another starts
+        after it. It is not waited for where all begins anew, for another receiver or at a resume.
+        """
         wanted = {(topology.id, spout.index): spout for spout in await self._with_active_callback(topology)}
         for mailbox, (worker, task) in list(self._running.items()):
-            if task.done() or (mailbox[0] == topology.id and wanted.get(mailbox) != worker.spout):
+            changed = wanted.get(mailbox) if mailbox[0] == topology.id else worker.spout
+            if task.done() or _begins_anew(worker.spout, changed):
                 await self._end(mailbox)
+            elif changed != worker.spout:
+                worker.stop()
         for mailbox in wanted.keys() - self._running.keys():
             self._start(mailbox, topology, wanted[mailbox])
 
@@ -123,3 +130,10 @@ class DeliveryWorkers(PeriodicTask):
         running = self._running.pop(mailbox, None)
         if running is not None:
             await cancel_and_wait(running[1])
+
+
+def _begins_anew(before: Spout, after: Spout | None) -> bool:
+    """Whether the callback of a spout task, None for one that is not active, delivers all from the beginning."""
+    if after is None or after.callback is None or before.callback is None:
+        return False
+    return after.callback.callback_epoch_ms != before.callback.callback_epoch_ms
