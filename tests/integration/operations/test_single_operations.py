@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,20 @@ async def test_an_init_whose_timeout_is_beyond_the_dedupe_window_is_refused(read
     await ready.state(init(1, E))
     assert await ready.state(init(2, E, message_timeout_ms=60_001)) == "invalid"
     assert await ready.state(init(2, E, message_timeout_ms=60_000)) == "pending"
+
+
+@pytest.mark.parametrize("send", [Caller.post, Caller.batch])
+async def test_an_init_is_not_refused_for_a_window_that_another_process_has_lengthened(
+    ready: Caller, parts: Components, send: Callable[..., Any]
+) -> None:
+    await ready.put(dedupe_window_ms=60_000)
+    longer = init(1, E, message_timeout_ms=60_001)
+    other = Components(parts.redis.url, window_ms=600_000)
+    await other.registry.create_or_update("default", lambda present: replace(present, dedupe_window_ms=120_000))  # type: ignore[type-var]
+    await other.close()
+    answer = await send(ready, longer)
+    assert answer.status_code == 200, answer.text
+    assert (await ready.root(1))["state"] == "pending"
 
 
 async def test_an_init_into_a_mailbox_that_was_full_is_applied_once_it_is_not(

@@ -192,22 +192,15 @@ class Operations:
             self._state.rates.take_operations(request.key, 1)
         whole = ApplyRequest(endpoint=verb, operations=SingleOperation(operation), key=_read_key(request.repeat_key))
         topology = self._registry.cached(request.address.topology)
-        if topology is not None:
-            if isinstance(operation, Init):
-                _check_timeouts(topology, whole)
-            if self._applier.begin(topology, whole, _Single(operation, waiter)):
-                return None
-        return self._answer_single(request, whole, operation, topology)
+        if topology is not None and isinstance(operation, Init) and _timeout_over(topology, whole) is not None:
+            topology = None
+        if topology is not None and self._applier.begin(topology, whole, _Single(operation, waiter)):
+            return None
+        return self._answer_single(request, whole, operation)
 
-    async def _answer_single(
-        self, request: Admitted, whole: ApplyRequest, operation: Operation, topology: Topology | None
-    ) -> Answer:
+    async def _answer_single(self, request: Admitted, whole: ApplyRequest, operation: Operation) -> Answer:
         """Apply an operation that takes more than one call of the store."""
-        if topology is None:
-            topology = await self._read_topology(request, whole)
-            if isinstance(operation, Init):
-                _check_timeouts(topology, whole)
-        return answer_single(operation, await self._applier.apply(topology, whole))
+        return answer_single(operation, await self._applier.apply(await self._read_topology(request, whole), whole))
 
     async def _answer_batch(self, request: Admitted, body: bytes) -> Answer:
         """Apply many operations; those on one root in the order given, all of a shard in one atomic step."""
@@ -219,17 +212,27 @@ class Operations:
         if request.key.rate is not None:
             self._state.rates.take_operations(request.key, len(operations))
         whole = ApplyRequest(endpoint=BATCH, operations=operations, key=_read_key(request.repeat_key))
-        topology = self._registry.cached(request.address.topology) or await self._read_topology(request, whole)
-        _check_timeouts(topology, whole)
+        topology = await self._read_topology(request, whole)
         return answer_batch(await self._applier.apply(topology, whole), request.shown)
 
     async def _read_topology(self, request: Admitted, whole: ApplyRequest) -> Topology:
-        """Read a topology that is not in the cache. Raises `UnknownTopology`, `StoreUnavailable`."""
+        """Return the topology of a request, from the cache if it is there and admits the timeouts of its inits.
+
+        A request is refused by a topology that was read for it: another process may have given it a longer window.
+
+        Raises `UnknownTopology`, `StoreUnavailable`, and `InvalidRequest` for a timeout that is too long.
+        """
+        name = request.address.topology
         try:
-            return await self._registry.get(request.address.topology)
+            topology = await self._registry.get(name)
+            if _timeout_over(topology, whole) is None:
+                return topology
+            topology = await self._registry.refresh(name)
         except ServiceError as error:
             error.retryable = error.retryable and whole.is_repeatable
             raise
+        _check_timeouts(topology, whole)
+        return topology
 
 
 class _Single:
@@ -276,9 +279,14 @@ def _read_key(given: bytes | None) -> str | None:
         raise InvalidRequest(f"{IDEMPOTENCY_KEY} {error}") from None
 
 
-def _check_timeouts(topology: Topology, whole: ApplyRequest) -> None:
+def _timeout_over(topology: Topology, whole: ApplyRequest) -> int | None:
+    """Return the index of the first init whose message timeout is longer than the dedupe window."""
     longest_ms = topology.config.longest_timeout_ms
-    if longest_ms and (index := whole.operations.first_timeout_over(longest_ms)) is not None:
+    return whole.operations.first_timeout_over(longest_ms) if longest_ms else None
+
+
+def _check_timeouts(topology: Topology, whole: ApplyRequest) -> None:
+    if (index := _timeout_over(topology, whole)) is not None:
         where: dict[str, Any] = {} if whole.is_single else {"index": index}
         raise InvalidRequest("message_timeout_ms must not be longer than the dedupe window", **where)
 
