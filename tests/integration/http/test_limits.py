@@ -33,8 +33,9 @@ def tight(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator[AckerProcess]:
-    """Little time, a small body."""
-    bounds = ("--body-timeout-s", "0.5", "--keep-alive-s", "1", "--max-body-bytes", "2000")
+    """Little time, a small body, a small head."""
+    times, sizes = ("--body-timeout-s", "0.5", "--keep-alive-s", "1"), ("--max-body-bytes", "2000")
+    bounds = (*times, *sizes, "--max-header-bytes", "4000")
     with acker_serve(tmp_path_factory.mktemp("hasty"), "--redis-url", valkey_url, *bounds) as acker:
         yield acker
 
@@ -85,6 +86,14 @@ def test_a_head_that_is_too_large_is_refused_and_the_connection_closed(raw, head
     assert (status, problem["status"], problem["code"], problem["retryable"]) == (431, 431, "too_large", False)
     assert (headers["content-type"], headers["connection"]) == (MEDIA_TYPE, "close")
     assert raw.is_closed()
+
+
+def test_the_head_of_an_operation_that_is_too_large_is_refused_too(slow):
+    slow.get("/v1/topologies")
+    slow.send(OPERATION, b"\r\n", ACK)
+    assert slow.answer()[0] == 200
+    slow.send(OPERATION, b"a: ", b"x" * 4_000, b"\r\n\r\n", ACK)
+    assert slow.answer()[0] == 431
 
 
 @pytest.mark.parametrize("beginning", [HEAD + b"a: ", b"GET /", HEAD + b"a"])

@@ -36,7 +36,7 @@ class Exchanges:
         self.operations = operations
         self.load = load
         self._origins = origins
-        self._plain = PlainRequests(operations.find)
+        self._plain = PlainRequests(operations.find, max_head_bytes=load.max_header_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, data: bytes, connection: "Answering") -> bool:

@@ -132,6 +132,7 @@ class Load:
     def __init__(self, limits: LoadLimits, metrics: HttpMetrics) -> None:
         self.metrics = metrics
         self.body_timeout_s = limits.body_timeout_s
+        self.max_header_bytes = limits.max_header_bytes
         self.in_flight = Capacity(limits.max_in_flight, what="requests in flight")
         self.waiting = Capacity(limits.max_waiting, what="requests waiting for news")
         self.bytes = Capacity(limits.max_in_flight_bytes, what="bytes of bodies in flight")

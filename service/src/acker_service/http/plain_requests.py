@@ -43,16 +43,20 @@ class PlainRequest:
 
 
 class PlainRequests:
-    """Reads plain requests; ``find`` gives the address of operations that a path is, None for another path."""
+    """Reads plain requests; ``find`` gives the address of operations that a path is, None for another path.
 
-    def __init__(self, find: Callable[[str], Address | None]) -> None:
+    A head that is longer than ``max_head_bytes`` is not plain: the parser of HTTP says whether it may be so long.
+    """
+
+    def __init__(self, find: Callable[[str], Address | None], *, max_head_bytes: int = MAX_HEAD_BYTES) -> None:
         self._find = find
+        self._max_head_bytes = min(max_head_bytes, MAX_HEAD_BYTES)
         self._firsts: Known = {}
         self._lines: Known = {}
 
     def read(self, data: bytes) -> PlainRequest | None:
         """Read a request; None for bytes that are not one plain request to an address of operations."""
-        end = data.find(_END, 0, MAX_HEAD_BYTES)
+        end = data.find(_END, 0, self._max_head_bytes)
         if end < 0:
             return None
         first, *lines = data[:end].split(b"\r\n")
