@@ -14,7 +14,7 @@ from acker_service.delivery.egress import EgressPolicy
 from acker_service.delivery.retry import DeliveryConfig, Schedule
 from acker_service.delivery.webhook_client import RequestLimits, WebhookClient
 from acker_service.delivery.workers import DeliveryWorkers
-from acker_service.topologies.callback import Webhook, pause, register_callback, resume, rotate
+from acker_service.topologies.callback import PubSub, Webhook, pause, register_callback, resume, rotate
 
 from tests.support.caller import Caller, init
 from tests.support.receivers import Broken, Planned, Received, Receiver, Silent, met, served
@@ -382,6 +382,32 @@ async def test_a_callback_that_is_led_elsewhere_takes_what_the_old_one_did_not(
         await eventually(asked)
         await hooks.register(port)
         await hooks.eventually_empty()
+    assert delivered(receiver.received) == [1]
+
+
+async def test_a_callback_that_follows_another_takes_all_that_is_left_also_if_the_clock_was_set_back_between(
+    hooks: Hooks, receiver: Receiver, port: int
+) -> None:
+    url = f"http://127.0.0.1:{port}/hook"
+
+    def to_pubsub(present: Any, now_ms: int) -> Any:
+        return register_callback(PubSub(), present, now_ms=now_ms, make_secret=str)
+
+    def to_webhook(present: Any, now_ms: int) -> Any:
+        before_ms = now_ms - 3_600_000
+        return register_callback(Webhook(url=url), present, now_ms=before_ms, make_secret=lambda: SECRET)
+
+    async def published() -> bool:
+        topology = await hooks.store.registry.get("default")
+        return (await hooks.store.stats.read(topology)).deliveries["published"] == 1
+
+    await hooks.call.states(init(1))
+    await hooks.store.callbacks.change("default", SPOUT, to_pubsub)
+    hooks.deliver()
+    await eventually(published)
+    for change in (lambda *_: None, to_webhook):
+        await hooks.store.callbacks.change("default", SPOUT, change)
+    await hooks.eventually_empty()
     assert delivered(receiver.received) == [1]
 
 

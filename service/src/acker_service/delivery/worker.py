@@ -239,11 +239,15 @@ class DeliveryWorker:
         )
 
     async def _adopt_epoch(self, epoch_ms: int) -> None:
-        """Raise the callback's epoch to the shard's.
+        """Raise the callback's epoch above the shard's, which is that of a callback before it: all is delivered anew.
 
-        They differ when the clock was set back between two registrations.
+        The clock was set back between the two registrations. Else the callback is a later one than this worker's, and
+        has the shard's epoch already.
         """
+
+        def change(present: RegisteredCallback) -> RegisteredCallback:
+            is_later = present.callback_epoch_ms >= epoch_ms
+            return present if is_later else replace(present, callback_epoch_ms=epoch_ms + 1)
+
         with contextlib.suppress(ServiceError):
-            await self.change_callback(
-                lambda present: replace(present, callback_epoch_ms=max(present.callback_epoch_ms, epoch_ms))
-            )
+            await self.change_callback(change)
