@@ -235,7 +235,7 @@ def test_a_flush_does_not_end_between_two_steps_of_another_sender(lingering, ser
     acker = lingering()
     buffer = acker._submitter.flusher.buffer
     flushing = threading.Thread(target=acker.flush)
-    with buffer:
+    with buffer.held:
         taken, buffer.folded = buffer.folded, FoldedOperations()
         flushing.start()
         flushing.join(0.2)

@@ -122,7 +122,7 @@ def test_a_task_that_is_destroyed_with_its_loop_waits_for_no_lock(memory, acker)
         await asyncio.sleep(0)
 
     def collect_garbage() -> None:
-        with acker._submitter.flusher.buffer:
+        with acker._submitter.flusher.buffer.held:
             gc.collect()
 
     with closing_loop() as first:

@@ -3,7 +3,9 @@ from acker_protocol.redis_url import Kind, read_redis_url, without_login
 from acker_service.redis.discovery import make_discovery
 
 
-@pytest.mark.parametrize("url", ["redis://store", "redis://redis", "rediss://user:pw@store:7000/2?ssl_cert_reqs=none", "unix:///run/s"])
+@pytest.mark.parametrize(
+    "url", ["redis://store", "redis://redis", "rediss://user:pw@store:7000/2?ssl_cert_reqs=none", "unix:///run/s"]
+)
 def test_one_server_is_reached_at_its_own_address(url: str) -> None:
     assert read_redis_url(url).kind is Kind.STANDALONE
 

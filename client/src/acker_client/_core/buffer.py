@@ -79,21 +79,21 @@ class AckBuffer(OpenBuffer):
     def holds_any(self, operations: "Sequence[Operation]") -> bool:
         """Whether operations of the same roots are in flight."""
         roots = {operation.root_id for operation in operations}
-        with self:
+        with self.held:
             if self.folded.holds_any(roots):
                 return True
             return any(frozen.gathered.holds_any(roots) for frozen in self._frozen)
 
     def begin_flushing(self) -> bool:
         """Note that a flusher runs from now on; False if one runs already, or nothing is in flight."""
-        with self:
+        with self.held:
             begins = bool(self.folded or self._frozen) and not self.is_flushing
             self.is_flushing = self.is_flushing or begins
             return begins
 
     def has_flusher(self) -> bool:
         """Whether the flusher goes on; with nothing in flight it ends, by the same look."""
-        with self:
+        with self.held:
             self.is_flushing = bool(self.folded or self._frozen)
             return self.is_flushing
 
@@ -103,7 +103,7 @@ class AckBuffer(OpenBuffer):
 
     def freeze(self, write: "Callable[[Sequence[Operation]], list[Request]]") -> None:
         """Freeze what is buffered into requests."""
-        with self:
+        with self.held:
             if self.folded:
                 folded, waiters = self.folded, tuple(self._waiters)
                 written = write(self._operations())
@@ -132,7 +132,7 @@ class AckBuffer(OpenBuffer):
     def wait_for_all(self) -> Waiter:
         """Begin to wait for all that is buffered now, until `end_wait`."""
         waiter = Waiter()
-        with self:
+        with self.held:
             for frozen in self._frozen:
                 frozen.waiters += (waiter,)
             waiter.pending = len(self._frozen)
@@ -144,7 +144,7 @@ class AckBuffer(OpenBuffer):
     def end_wait(self, waiter: Waiter) -> None:
         """Wait no more, settled or interrupted. Failures that the caller has not taken are raised by the next call."""
         self.turns.leave(waiter)
-        with self:
+        with self.held:
             self.failures += waiter.failures
             if not waiter.is_settled:
                 self._waiters = [other for other in self._waiters if other is not waiter]
@@ -153,7 +153,7 @@ class AckBuffer(OpenBuffer):
 
     def requeue(self, frozen: FrozenRequest, again: "Sequence[Request]", *, due: float) -> None:
         """Replace a request by those with what it refused, behind all others."""
-        with self:
+        with self.held:
             if self._take_out(frozen):
                 _count(frozen.waiters, len(again) - 1)
                 self.frozen_operations += sum(len(request.operations) for request in again)
@@ -171,7 +171,7 @@ class AckBuffer(OpenBuffer):
 
     def complete(self, frozen: FrozenRequest) -> None:
         """Remove a request that was answered."""
-        with self:
+        with self.held:
             settled = _count(frozen.waiters, -1) if self._take_out(frozen) else []
         for waiter in settled:
             waiter.wake()
@@ -182,7 +182,7 @@ class AckBuffer(OpenBuffer):
         Those who wait for it raise the error; if nobody does, the next call raises it.
         """
         lost = len(frozen.request.operations) if count is None else count
-        with self:
+        with self.held:
             if not self._take_out(frozen):
                 return
             for failures in [waiter.failures for waiter in frozen.waiters] or [self.failures]:
@@ -196,7 +196,7 @@ class AckBuffer(OpenBuffer):
         """Raise `OperationsLost` for what was given up since the last call, and for what this waiter has waited for."""
         if not self.failures and (waiter is None or not waiter.failures):
             return
-        with self:
+        with self.held:
             failures, self.failures = self.failures, []
             if waiter is not None:
                 failures += waiter.failures

@@ -101,7 +101,7 @@ class Flusher:
         left to do. The caller ends the turn afterwards, whatever happens.
         """
         buffer = self.buffer
-        with buffer:  # between two steps of another sender it may look idle
+        with buffer.held:  # between two steps of another sender it may look idle
             if buffer.is_idle:
                 return None
         if not buffer.turns.take(turn):

@@ -136,8 +136,11 @@ cdef class ReceivedTuple:
     @cython.locals(own=EdgeSet)
     cpdef list _make_edges(self, str name)
 
-    @cython.locals(buffer=OpenBuffer, folded=FoldedOperations, root=Id, edges=list, own=EdgeSet, before=Py_ssize_t, added=Py_ssize_t, lock=object, in_last_batch=Py_ssize_t)
+    @cython.locals(buffer=OpenBuffer, lock=object, must_flush=bint)
     cpdef submit_ack(self, TupleContext context, bint dropped, bint flush)
+
+    @cython.locals(folded=FoldedOperations, root=Id, edges=list, own=EdgeSet, before=Py_ssize_t, added=Py_ssize_t, in_last_batch=Py_ssize_t)
+    cdef bint _buffer(self, OpenBuffer buffer, TupleContext context, object info, bint dropped) except -1
 
 @cython.locals(fold=FoldedAck, last=str, number=cython.uint, numbers=dict, packed=bytearray)
 cpdef bytes pack(list records)

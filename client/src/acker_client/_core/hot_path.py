@@ -37,6 +37,7 @@ from acker_client.errors import DuplicateKey, TupleClosed, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from acker_protocol.anchors import Anchors, Headers
     from acker_protocol.operations import Operation, OperationState
@@ -556,7 +557,7 @@ class OpenBuffer:
 
     ``is_lingering`` says whether acks are buffered; if not, each is a request of its own. ``is_flushing`` says whether
     a flusher runs, ``frozen_operations`` how many operations are in requests; ``failures`` are raised by the next call.
-    Hold it, ``with buffer``, to change what is buffered.
+    Hold it, ``with buffer.held``, to change what is buffered.
     """
 
     __slots__ = (
@@ -585,6 +586,11 @@ class OpenBuffer:
         self.failures = []
         self.frozen_operations = 0
         self.is_flushing = False
+
+    @property
+    def held(self) -> "AbstractContextManager[object]":
+        """What holds it for the length of a ``with`` block, which an interrupt leaves, too."""
+        return self.lock if locks.IS_INTERPRETED else self  # what __enter__ has taken is lost if it is interrupted
 
     def __enter__(self) -> None:
         locks.acquire(self.lock)
@@ -825,24 +831,31 @@ class ReceivedTuple:
         if batch is not None:
             self._add_to(batch.operations, info, dropped=dropped)
             return None
-        root, edges = self._root, self._edges
         lock = buffer.lock
-        locks.acquire(lock)
-        try:
-            folded = buffer.folded
-            before = len(folded.records)
-            if dropped or self._more or not context.folds or not root & MARK_MASK:
-                self._add_to(folded, info, dropped=dropped)
-            elif edges is None:
-                folded.fold_ack(root, self._edge, self._edge, -1, self.component)
-            else:
-                own = edges[0]
-                folded.fold_ack(root, self._edge, own.ack_val, own.outstanding, self.component)
-            added, in_last_batch = len(folded.records) - before, before % buffer.batch_size
-            must_flush = not buffer.is_flushing or in_last_batch + added >= buffer.batch_size
-        finally:
-            locks.release(lock)
-        return context.submitter.attend() if must_flush and root and not flush else None
+        if locks.IS_INTERPRETED:
+            with lock:
+                must_flush = self._buffer(buffer, context, info, dropped)
+        else:
+            locks.acquire(lock)
+            try:
+                must_flush = self._buffer(buffer, context, info, dropped)
+            finally:
+                locks.release(lock)
+        return context.submitter.attend() if must_flush and self._root and not flush else None
+
+    def _buffer(self, buffer: OpenBuffer, context: TupleContext, info: "Info", dropped: bool) -> bool:  # noqa: FBT001
+        """Add its acks to a buffer that is held, and return whether that is to be flushed."""
+        folded, root, edges = buffer.folded, self._root, self._edges
+        before = len(folded.records)
+        if dropped or self._more or not context.folds or not root & MARK_MASK:
+            self._add_to(folded, info, dropped=dropped)
+        elif edges is None:
+            folded.fold_ack(root, self._edge, self._edge, -1, self.component)
+        else:
+            own = edges[0]
+            folded.fold_ack(root, self._edge, own.ack_val, own.outstanding, self.component)
+        added, in_last_batch = len(folded.records) - before, before % buffer.batch_size
+        return not buffer.is_flushing or in_last_batch + added >= buffer.batch_size
 
     def _add_to(self, operations: FoldedOperations, info: "Info", *, dropped: bool) -> None:
         """Add its acks where they may be several, of a traced root, or not to be folded."""

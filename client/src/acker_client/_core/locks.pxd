@@ -11,6 +11,9 @@ from cpython.pythread cimport (
     WAIT_LOCK,
 )
 
+cdef enum:
+    IS_INTERPRETED = 0
+
 
 cdef inline void _free(object lock) noexcept:
     PyThread_free_lock(<PyThread_type_lock>PyCapsule_GetPointer(lock, NULL))
