@@ -154,12 +154,21 @@ export class Acker {
     return { inFlight: flusher.inFlight, lost: flusher.lost, droppedTuples, untrackedTuples };
   }
 
+  /** @internal Return how many acks wait for space, how many flushes for answers, and whether `close` was called. */
+  internals(): { space: number; answers: number; closing: boolean } {
+    const { flusher, isClosing: closing } = this.#submitter;
+    return { ...flusher.waiting, closing };
+  }
+
   /** Send what is buffered, and return when all of it is answered. Throws `OperationsLostError`. */
   flush({ signal }: WaitOptions = {}): Promise<void> {
     return this.#submitter.flusher.flush(signal);
   }
 
-  /** Flush, and close the connections. Throws `OperationsLostError`. */
+  /**
+   * Flush, and close the connections. Throws `OperationsLostError`. An ack that waits for space then throws
+   * `ClientClosedError`, and its tuple is unchanged.
+   */
   async close(wait: WaitOptions = {}): Promise<void> {
     this.#submitter.stop();
     try {

@@ -2,7 +2,7 @@
 
 import { unlessAborted } from "./cancel.js";
 import { rewriteRefused } from "./delivery.js";
-import { BufferFullError, OperationsLostError, ServiceError } from "./errors.js";
+import { BufferFullError, ClientClosedError, OperationsLostError, ServiceError } from "./errors.js";
 import { type AckForm, type Acks, FoldedOperations } from "./folding.js";
 import { NOT_ADMITTED, type Operation } from "./operations.js";
 import { backoffDelays, LONGEST_TIMER_MS } from "./options.js";
@@ -62,6 +62,7 @@ export class Flusher {
   #timer: NodeJS.Timeout | null = null;
   #wake: (() => void) | null = null;
   #spaceWanted: (() => void)[] = [];
+  #closed = false;
 
   constructor(private readonly session: RetrySession) {}
 
@@ -86,14 +87,31 @@ export class Flusher {
     }
   }
 
-  /** Wait until there is space for an ack. Throws `BufferFullError` with `onFull: "throw"`. */
+  /** How many acks wait for space, and how many flushes for the first request in flight; for tests. */
+  get waiting(): { space: number; answers: number } {
+    return { space: this.#spaceWanted.length, answers: this.#frozen[0]?.waiters.length ?? 0 };
+  }
+
+  /** Let no ack wait for space any more: what is there is all that a flush has to send. */
+  close(): void {
+    this.#closed = true;
+    this.#wakeWaiting();
+  }
+
+  /**
+   * Wait until there is space for an ack. Throws `BufferFullError` with `onFull: "throw"`, and `ClientClosedError` once
+   * the client is closed.
+   */
   async waitForSpace(): Promise<void> {
-    while (this.isFull) {
+    while (this.isFull && !this.#closed) {
       if (this.session.settings.onFull === "throw") {
         throw new BufferFullError(`${this.inFlight} operations are in flight, and bufferSize allows no more`);
       }
       this.#sendSoon();
       await new Promise<void>((resolve) => this.#spaceWanted.push(resolve));
+    }
+    if (this.#closed) {
+      throw new ClientClosedError("the client was closed before the ack was buffered");
     }
   }
 
@@ -266,6 +284,10 @@ export class Flusher {
         waiter.settled.resolve();
       }
     }
+    this.#wakeWaiting();
+  }
+
+  #wakeWaiting(): void {
     for (const wake of this.#spaceWanted.splice(0)) {
       wake();
     }

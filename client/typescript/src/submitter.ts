@@ -23,6 +23,7 @@ export class Submitter {
   readonly flusher: Flusher;
   droppedTuples = 0;
   untrackedTuples = 0;
+  isClosing = false;
   #lingers: boolean;
   readonly #folded: AckForm = { fold: true, isTraced: (rootId) => this.isTraced(rootId) };
   readonly #unfolded: AckForm = { ...this.#folded, fold: false };
@@ -36,9 +37,11 @@ export class Submitter {
     this.#lingers = session.settings.linger > 0;
   }
 
-  /** Let no ack linger any more: the client is closed. */
+  /** Let no ack linger or wait for space any more: the client is closed. */
   stop(): void {
+    this.isClosing = true;
     this.#lingers = false;
+    this.flusher.close();
   }
 
   /**

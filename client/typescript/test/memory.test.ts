@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Acker, type Completion, DropTuple, FailTuple, OperationsLostError, ServiceError } from "../src/index.js";
+import {
+  Acker,
+  ClientClosedError,
+  type Completion,
+  DropTuple,
+  FailTuple,
+  OperationsLostError,
+  ServiceError,
+} from "../src/index.js";
 import { MemoryAcker } from "../src/testing.js";
 import type { Transport } from "../src/transport.js";
 
@@ -149,6 +157,42 @@ test("calls at the same time read the topology, and register a spout task, once"
   await Promise.all(["1", "2", "3"].map((id) => spout.emit(id)));
   assert.equal(memory.requests.filter(({ method, path }) => method === "GET" && !path.includes("spouts")).length, 1);
   assert.equal(memory.requests.filter(({ method }) => method === "PUT").length, 1);
+});
+
+test("an ack that waits for space when its client is closed is refused, although space comes", async () => {
+  const memory = new MemoryAcker();
+  let answer: (() => void) | null = null;
+  const late: Transport = {
+    send: async (request) => {
+      if (answer === null && request.operations[0]?.op === "ack") {
+        await new Promise<void>((resolve) => {
+          answer = resolve;
+        });
+      }
+      return await memory.send(request);
+    },
+    close: () => undefined,
+  };
+  const options = { transport: late, linger: 60_000, batchSize: 1, bufferSize: 2 };
+  const acker = new Acker("http://acker.test", options);
+  const headers = await acker
+    .sharedSpout("orders")
+    .emit("42", (root) => [root.headers(), root.headers(), root.headers()]);
+  await acker.receive(headers?.[0], "bolt").ack();
+  await acker.receive(headers?.[1], "bolt").ack();
+  const tuple = acker.receive(headers?.[2], "bolt");
+  const acked = tuple.ack();
+  while (answer === null || acker.internals().space === 0) {
+    await new Promise(setImmediate);
+  }
+  const closed = acker.close();
+  (answer as () => void)();
+  await assert.rejects(acked, ClientClosedError);
+  assert.equal(tuple.closed, false);
+  await closed;
+  assert.deepEqual(memory.completions("orders"), []);
+  await memory.acker({ linger: 0 }).process(headers?.[2], "bolt", () => undefined);
+  assert.deepEqual(memory.completions("orders"), ["42"]);
 });
 
 test("an init does not wait for acks that the acker refuses until the init has come", async () => {
