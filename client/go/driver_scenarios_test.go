@@ -83,11 +83,7 @@ func (c *command) duration(name string) (time.Duration, bool) {
 }
 
 func (d *driver) close(given command) (any, error) {
-	client := d.clientOf(given)
-	d.mutex.Lock()
-	delete(d.clients, given.Client)
-	d.mutex.Unlock()
-	return object{}, client.Close(context.Background())
+	return object{}, d.clientOf(given).Close(context.Background())
 }
 
 func (d *driver) emit(given command) (any, error) {
@@ -263,6 +259,14 @@ func (d *driver) stats(given command) (any, error) {
 	found := d.clientOf(given).Stats()
 	return object{
 		"in_flight": found.InFlight, "lost": found.Lost, "dropped": found.DroppedTuples, "untracked": found.UntrackedTuples,
+	}, nil
+}
+
+func (d *driver) internals(given command) (any, error) {
+	client := d.clientOf(given)
+	waiting, isClosing := client.WaitingForSpace()
+	return object{
+		"waiting_for_space": waiting, "waiting_for_answers": client.Waiting(), "closing": isClosing,
 	}, nil
 }
 

@@ -118,7 +118,7 @@ func newDriver() *driver {
 		"join": d.join, "ack": d.ack, "fail": d.fail, "reset_timeout": d.resetTimeout, "process": d.process,
 		"open_gate": d.openGate, "flush": d.flush, "stats": d.stats, "completions": d.completions,
 		"serve_bolt": d.serveBolt, "serve_webhook": d.serveWebhook, "webhook_handled": d.webhookHandled,
-		"enqueue": d.enqueue, "work_off": d.workOff,
+		"enqueue": d.enqueue, "work_off": d.workOff, "internals": d.internals,
 	}
 	d.waits = map[string]bool{
 		"close": true, "emit": true, "ack": true, "fail": true, "reset_timeout": true, "process": true, "flush": true,

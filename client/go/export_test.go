@@ -89,6 +89,14 @@ func Pauses(attempts int, jitter float64) []time.Duration {
 	return pauses
 }
 
+// WaitingForSpace returns how many acks wait for space, and whether Close has begun.
+func (c *Client) WaitingForSpace() (waiting int, isClosing bool) {
+	f := c.submitter.flusher
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.spaceWaiters, f.closed
+}
+
 // Waiting returns how many calls wait for the first request in flight.
 func (c *Client) Waiting() int {
 	f := c.submitter.flusher

@@ -53,6 +53,8 @@ type flusher struct {
 	timer    *time.Timer
 	wake     chan struct{}
 	space    chan struct{} // closed when space may have come
+
+	spaceWaiters int // acks that wait for it
 }
 
 func newFlusher(s *session) *flusher {
@@ -133,8 +135,12 @@ func (f *flusher) isClosed() bool {
 func (f *flusher) waitForSpace(ctx context.Context) error {
 	f.sendSoon()
 	space := f.space
+	f.spaceWaiters++
 	f.mutex.Unlock()
-	defer f.mutex.Lock()
+	defer func() {
+		f.mutex.Lock()
+		f.spaceWaiters--
+	}()
 	select {
 	case <-space:
 		return nil

@@ -16,6 +16,7 @@ import uvicorn
 from acker_client import Acker, AckerError, AsyncAcker, DropTuple, FailTuple, propagate, webhook_app
 from acker_client._core.requests import Request
 from acker_client._core.responses import NoResponse, Response, classify
+from acker_client._core.waiters import TurnOnly
 from acker_client.config import ClientConfig
 from acker_client.integrations.asgi import SCOPE_KEY, AckerMiddleware
 from acker_client.tuple import AsyncTuple
@@ -131,7 +132,7 @@ class Commands(Vectors):
         return {}
 
     async def close(self, *, client: str = "main") -> Any:
-        await self.clients.pop(client).close()
+        await self.clients[client].close()
         return {}
 
     async def reset(self) -> Any:
@@ -260,6 +261,14 @@ class Commands(Vectors):
             "lost": found.lost,
             "dropped": found.dropped_tuples,
             "untracked": found.untracked_tuples,
+        }
+
+    async def internals(self, *, client: str = "main") -> Any:
+        buffer = self.clients[client]._submitter.flusher.buffer
+        return {
+            "waiting_for_space": sum(isinstance(each, TurnOnly) for each in buffer.turns._queue),
+            "waiting_for_answers": len(buffer._frozen[0].waiters) if buffer._frozen else 0,
+            "closing": not buffer.is_lingering,
         }
 
     async def completions(

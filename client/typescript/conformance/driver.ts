@@ -139,10 +139,8 @@ const commands: Readonly<Record<string, (command: Command) => unknown>> = {
     return {};
   },
 
-  close: async ({ client = "main" }) => {
-    const acker = clientOf(client);
-    clients.delete(client as string);
-    await acker.close();
+  close: async ({ client }) => {
+    await clientOf(client).close();
     return {};
   },
 
@@ -252,6 +250,11 @@ const commands: Readonly<Record<string, (command: Command) => unknown>> = {
   stats: ({ client }) => {
     const { inFlight, lost, droppedTuples, untrackedTuples } = clientOf(client).stats();
     return { in_flight: inFlight, lost, dropped: droppedTuples, untracked: untrackedTuples };
+  },
+
+  internals: ({ client }) => {
+    const { space, answers, closing } = clientOf(client).internals();
+    return { waiting_for_space: space, waiting_for_answers: answers, closing };
   },
 
   completions: async ({ client, spout, shared, count, raise_at, gate, ...options }) => {

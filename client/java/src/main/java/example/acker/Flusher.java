@@ -109,6 +109,16 @@ final class Flusher {
     }
   }
 
+  /** Returns how many acks wait for space; for tests. */
+  int waitingForSpace() {
+    lock.lock();
+    try {
+      return lock.getWaitQueueLength(space);
+    } finally {
+      lock.unlock();
+    }
+  }
+
   private int inFlight() {
     int count = folded.size();
     for (Frozen each : frozen) {

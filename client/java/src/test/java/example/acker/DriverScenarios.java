@@ -53,6 +53,7 @@ final class DriverScenarios {
     commands.put("open_gate", given -> done(() -> gate(given.text("gate")).countDown()));
     commands.put("flush", given -> done(() -> client(given).flush()));
     commands.put("stats", this::stats);
+    commands.put("internals", this::internals);
     commands.put("completions", this::completions);
     commands.put(
         "serve_bolt",
@@ -126,7 +127,7 @@ final class DriverScenarios {
   }
 
   private Object close(Arguments given) {
-    clients.remove(name(given)).close();
+    client(given).close();
     return Map.of();
   }
 
@@ -288,6 +289,14 @@ final class DriverScenarios {
         "lost", found.lost(),
         "dropped", found.droppedTuples(),
         "untracked", found.untrackedTuples());
+  }
+
+  private Object internals(Arguments given) {
+    Flusher flusher = client(given).submitter().flusher;
+    return Map.of(
+        "waiting_for_space", flusher.waitingForSpace(),
+        "waiting_for_answers", flusher.waiting(),
+        "closing", flusher.isClosed());
   }
 
   private Object completions(Arguments given) {

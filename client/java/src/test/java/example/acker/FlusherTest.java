@@ -151,14 +151,8 @@ class FlusherTest {
     Memory.Emitted root = emit(acker, "42", "a", "b", "c");
     root.children().subList(0, 2).forEach(headers -> acker.process(headers, "bolt", NOTHING));
     Tuple tuple = acker.receive(root.children().get(2), "bolt");
-    CountDownLatch begun = new CountDownLatch(1);
-    Future<?> ack =
-        threads.submit(
-            () -> {
-              begun.countDown();
-              tuple.ack();
-            });
-    begun.await();
+    Future<?> ack = threads.submit(tuple::ack);
+    until(() -> acker.submitter().flusher.waitingForSpace() == 1);
     Future<?> close = threads.submit(acker::close);
     ExecutionException error = assertThrows(ExecutionException.class, ack::get);
     assertInstanceOf(AckerException.ClientClosed.class, error.getCause());
