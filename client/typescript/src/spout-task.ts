@@ -47,7 +47,7 @@ export class SpoutTask {
     await unlessAborted(what, signal, this.#register());
     const since = performance.now();
     for (const delay of backoffDelays()) {
-      if (await this.#tryAcquire()) {
+      if (await this.#tryAcquire(signal)) {
         return;
       }
       if (performance.now() - since >= this.session.settings.emitTimeout) {
@@ -76,7 +76,7 @@ export class SpoutTask {
     }
   }
 
-  async #tryAcquire(): Promise<boolean> {
+  async #tryAcquire(signal: AbortSignal | undefined): Promise<boolean> {
     const { maxSpoutPending } = await this.session.topologyInfo();
     if (maxSpoutPending === null) {
       this.#uncommitted += 1;
@@ -84,7 +84,7 @@ export class SpoutTask {
     }
     if (this.#free <= 0) {
       // roots that are being emitted are not pending yet and will be
-      this.#free = maxSpoutPending - (await this.#countPending()) - this.#uncommitted;
+      this.#free = maxSpoutPending - (await this.#countPending(signal)) - this.#uncommitted;
     }
     if (this.#free <= 0) {
       return false;
@@ -94,9 +94,10 @@ export class SpoutTask {
     return true;
   }
 
-  async #countPending(): Promise<number> {
+  async #countPending(signal: AbortSignal | undefined): Promise<number> {
+    const request = readSpout(this.session.topology, this.name);
     try {
-      const found = readObject(await this.session.send(readSpout(this.session.topology, this.name)));
+      const found = readObject(await this.session.send(signal === undefined ? request : { ...request, signal }));
       return Number(found.pending ?? 0);
     } catch (error) {
       if (error instanceof ServiceError && error.code === "unknown_spout") {

@@ -73,6 +73,25 @@ test("an emit that waits for a free place ends, and no init was sent", async () 
   assert.equal(memory.requests.filter((each) => each.path.endsWith("/init")).length, 1);
 });
 
+test("an emit ends whose free places are counted without an answer", async () => {
+  const memory = new MemoryAcker({ maxSpoutPending: 1 });
+  const aborting = new AbortController();
+  const silent: Transport = {
+    send: (request) => {
+      if (!request.path.endsWith("/spouts/orders")) {
+        return memory.send(request);
+      }
+      return new Promise((resolve) => {
+        request.signal?.addEventListener("abort", () => resolve({ error: new Error("aborted"), refusedBy: "" }));
+        setImmediate(() => aborting.abort(new Error("enough")));
+      });
+    },
+    close: () => undefined,
+  };
+  const spout = new Acker("http://memory", { transport: silent, logger }).sharedSpout("orders");
+  await assert.rejects(spout.emit("1", undefined, { signal: aborting.signal }), isCanceled(false));
+});
+
 test("an ack that was aborted before it is sent leaves its tuple open", async () => {
   const memory = new MemoryAcker();
   const acker = memory.acker({ logger });
