@@ -306,6 +306,28 @@ func TestACallWhoseContextEndsReturnsItsError(t *testing.T) {
 	}
 }
 
+func TestAnAckAndAFailWhoseContextHasEndedLeaveTheirTupleOpen(t *testing.T) {
+	memory := ackertest.New()
+	client := opened(t, memory, acker.WithLinger(0))
+	rootID, children := emitted(t, client, "42", "a")
+	tuple, err := client.Receive(t.Context(), children[0], acker.WithComponent("bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range []error{tuple.Ack(ended), tuple.Fail(ended, "late")} {
+		var found *acker.Error
+		if !errors.As(err, &found) || found.Code != "canceled" || found.OutcomeUnknown {
+			t.Errorf("%#v", err)
+		}
+	}
+	if err := tuple.Ack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	outcomeIs(t, memory, rootID, "acked")
+}
+
 func TestErrorsAreATree(t *testing.T) {
 	client := opened(t, ackertest.New())
 	_, err := client.Receive(t.Context(), acker.HTTP{"acker-anchors": {"nonsense"}}, acker.WithComponent("bolt"))

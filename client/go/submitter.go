@@ -56,6 +56,9 @@ func (s *submitter) complete(ctx context.Context, tuple *Tuple, form ackForm) er
 
 // ackNow acks a tuple by a request of its own.
 func (s *submitter) ackNow(ctx context.Context, tuple *Tuple, form ackForm) error {
+	if ctx.Err() != nil {
+		return canceledWait(ctx, "the ack was to be sent")
+	}
 	taken, err := tuple.takeAcks()
 	if err != nil {
 		return err
@@ -74,6 +77,9 @@ func (s *submitter) fail(ctx context.Context, tuple *Tuple, reason *string) erro
 }
 
 func (s *submitter) failNow(ctx context.Context, tuple *Tuple, reason *string) error {
+	if ctx.Err() != nil {
+		return canceledWait(ctx, "the fail was to be sent")
+	}
 	operations, err := tuple.failOperations(reason, s.session.isTraced)
 	if err != nil {
 		return err

@@ -281,9 +281,7 @@ public final class Acker implements AutoCloseable {
    */
   public <E extends Exception> void process(
       Carrier headers, ReceiveOptions options, Work<? super Tuple, E> run) throws E {
-    if (Thread.currentThread().isInterrupted()) {
-      throw Interrupts.canceled("a tuple was to be received", false);
-    }
+    Interrupts.refuse("a tuple was to be received");
     submitter.process(receive(headers, options), run, options.onError());
   }
 

@@ -12,6 +12,16 @@ final class Interrupts {
     return new AckerException.Canceled(what + ", and its thread was interrupted", outcomeUnknown);
   }
 
+  /**
+   * Throws Canceled in a thread that is interrupted. What is refused so has changed nothing: it can
+   * be done later.
+   */
+  static void refuse(String what) {
+    if (Thread.currentThread().isInterrupted()) {
+      throw canceled(what, false);
+    }
+  }
+
   static void sleep(long ns, String what, boolean outcomeUnknown) {
     try {
       TimeUnit.NANOSECONDS.sleep(ns);

@@ -30,6 +30,7 @@ final class Submitter {
     if (!tuple.tracked()) {
       tuple.takeAcks();
     } else if (session.settings.linger().isZero() || flusher.isClosed()) {
+      Interrupts.refuse("the ack was to be sent");
       FoldedOperations own = new FoldedOperations();
       own.add(tuple.takeAcks(), form, session::isTraced);
       session.deliver(own.operations());
@@ -42,6 +43,7 @@ final class Submitter {
   /** Fails every root of a tuple, or its edge alone where the root ends when all have ended. */
   void fail(Tuple tuple, String reason) {
     flusher.throwFailures();
+    Interrupts.refuse("the fail was to be sent");
     sendNow(tuple.failOperations(reason, session::isTraced));
   }
 

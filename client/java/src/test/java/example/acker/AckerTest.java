@@ -241,6 +241,23 @@ class AckerTest {
   }
 
   @Test
+  void anAckAndAFailOfAnInterruptedThreadLeaveTheirTupleOpen() {
+    Acker acker = memory.builder().linger(AT_ONCE).build();
+    Memory.Emitted root = emit(acker, "42", "a");
+    Tuple tuple = acker.receive(root.children().get(0), "bolt");
+    List<Runnable> calls = List.of(tuple::ack, () -> tuple.fail("late"));
+    for (Runnable call : calls) {
+      Thread.currentThread().interrupt();
+      AckerException error = assertThrows(AckerException.Canceled.class, call::run);
+      assertFalse(error.outcomeUnknown());
+      assertFalse(tuple.closed());
+      assertTrue(Thread.interrupted());
+    }
+    tuple.ack();
+    assertEquals(Optional.of(Outcome.ACKED), memory.outcome(root.rootId()));
+  }
+
+  @Test
   void aRequestThatIsInterruptedBetweenAttemptsIsCanceledAndItsOutcomeUnknown() {
     Thread own = Thread.currentThread();
     Acker acker =
