@@ -78,7 +78,7 @@ public final class Bolt implements HttpHandler {
                 serve(exchange);
               },
               options.onError());
-    } catch (Exception e) {
+    } catch (Exception | Error e) { // of which the server answers none, and may end by the latter
       if (e instanceof AckerException || e.getSuppressed().length > 0) {
         log("the tuple of " + shown(exchange) + " was not ended", e);
       }

@@ -150,7 +150,7 @@ public final class WebhookHandler implements HttpHandler {
     try {
       handle.run(completion);
       return true;
-    } catch (Exception e) {
+    } catch (Exception | Error e) { // the server would not answer an Error, and might end by it
       if (e instanceof InterruptedException) {
         Thread.currentThread().interrupt();
       }

@@ -48,7 +48,9 @@ class BoltTest {
     server.createContext("/", handler);
     URI address = URI.create("http://127.0.0.1:" + server.getAddress().getPort() + "/");
     HttpRequest.Builder asked =
-        HttpRequest.newBuilder(address).method(method, HttpRequest.BodyPublishers.noBody());
+        HttpRequest.newBuilder(address)
+            .timeout(Duration.ofSeconds(30))
+            .method(method, HttpRequest.BodyPublishers.noBody());
     headers.forEach(asked::header);
     return client.send(asked.build(), HttpResponse.BodyHandlers.ofString());
   }
@@ -141,11 +143,22 @@ class BoltTest {
 
   @Test
   void aHandlerThatThrowsIsAnswered500() throws Exception {
-    Memory.Emitted root = Memory.emit(acker, "42", "a");
-    HttpHandler throwing =
+    isAnswered500(
         exchange -> {
           throw new IllegalStateException("out of stock");
-        };
+        });
+  }
+
+  @Test
+  void aHandlerThatThrowsAnErrorIsAnswered500() throws Exception {
+    isAnswered500(
+        exchange -> {
+          throw new AssertionError("out of stock");
+        });
+  }
+
+  private void isAnswered500(HttpHandler throwing) throws Exception {
+    Memory.Emitted root = Memory.emit(acker, "42", "a");
     assertEquals(
         500, ask(new Bolt(acker, "bolt", throwing), "POST", root.children().get(0)).statusCode());
     assertEquals(Optional.of(Outcome.FAILED), memory.outcome(root.rootId()));
