@@ -290,10 +290,10 @@ final class Flusher {
   private void start() {
     wake.signal();
     if (!running) {
-      running = true;
       Thread thread = new Thread(this::run, "acker-flusher");
       thread.setDaemon(true);
       thread.start();
+      running = true; // where no thread can be started, the next call tries it again
     }
   }
 
@@ -391,7 +391,7 @@ final class Flusher {
       session.refreshTopology();
     } catch (AckerException e) {
       giveUp(sent, sent.request.operations().size(), e);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) { // such as a lack of memory: the thread goes on
       giveUp(
           sent, sent.request.operations().size(), new AckerException.InvalidResponse(e.toString()));
     }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -20,6 +21,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -162,6 +164,34 @@ class FlusherTest {
     try (Acker another = memory.client()) {
       another.process(root.children().get(2), "bolt", NOTHING);
     }
+    assertEquals(Optional.of(Outcome.ACKED), memory.outcome(root.rootId()));
+  }
+
+  @Test
+  void anErrorWhileAcksAreSentLosesThemAndNoneThatComeLater() {
+    AtomicBoolean isShort = new AtomicBoolean(true);
+    Acker acker =
+        memory
+            .builder()
+            .httpClient(
+                Memory.through(
+                    memory,
+                    asked -> {
+                      if (Memory.isAck(asked) && isShort.getAndSet(false)) {
+                        throw new OutOfMemoryError("no more memory");
+                      }
+                      return true;
+                    }))
+            .build();
+    Memory.Emitted root = emit(acker, "42", "a", "b");
+    acker.process(root.children().get(0), "bolt", NOTHING);
+    AckerException error =
+        assertTimeoutPreemptively(
+            Duration.ofSeconds(30),
+            () -> assertThrows(AckerException.OperationsLost.class, acker::flush));
+    assertEquals(1, error.operations());
+    root.children().forEach(headers -> acker.process(headers, "bolt", NOTHING));
+    acker.flush();
     assertEquals(Optional.of(Outcome.ACKED), memory.outcome(root.rootId()));
   }
 
