@@ -22,9 +22,9 @@ record Settings(
 
   Settings {
     Checks.name("the topology", topology);
-    if (apiKey != null && apiKey.chars().anyMatch(Character::isISOControl)) {
+    if (apiKey != null && !apiKey.chars().allMatch(Settings::isOfHeader)) {
       throw new AckerException.Usage(
-          "the API key must be one line without control characters"); // it is not shown
+          "the API key must be one line of Latin-1 without control characters"); // it is not shown
     }
     boolean isNegative =
         retryTimeout.isNegative()
@@ -39,5 +39,10 @@ record Settings(
       throw new AckerException.Usage(
           "the batch size must be 1 or more, and the buffer size at least as large");
     }
+  }
+
+  /** Returns whether a header can hold a character. */
+  private static boolean isOfHeader(int character) {
+    return character <= 0xff && !Character.isISOControl(character);
   }
 }

@@ -386,7 +386,7 @@ class AckerTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"secret\n", "sec\rret", "secret\u0000", "\u007fsecret"})
+  @ValueSource(strings = {"secret\n", "sec\rret", "secret\u0000", "\u007fsecret", "secret\u20ac"})
   void anApiKeyThatIsNoHeaderIsRefusedAndNotShown(String key) {
     Acker.Builder builder = Acker.builder("http://127.0.0.1:8700").apiKey(key);
     AckerException error = assertThrows(AckerException.Usage.class, builder::build);
