@@ -2,7 +2,7 @@ package acker
 
 import (
 	"encoding/json"
-	"math"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -55,13 +55,16 @@ func isAnswer(asked *request, found *Error) bool {
 	return len(asked.operations) == 1 && found != nil && isNotAdmitted(found.Code)
 }
 
+// longestWait is longer than any request is sent again.
+const longestWait = 100 * 365 * 24 * time.Hour
+
 // askedWait returns for how long the acker asks to wait; 0 without a number (an acker never gives a date).
 func (a *answer) askedWait() time.Duration {
-	seconds, err := strconv.ParseUint(a.retryAfter, 10, 63)
-	if err != nil || seconds > math.MaxInt64/uint64(time.Second) {
+	seconds, err := strconv.ParseUint(a.retryAfter, 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(min(seconds, uint64(longestWait/time.Second))) * time.Second
 }
 
 // readResults reads one state for each operation.

@@ -1,6 +1,7 @@
 package example.acker;
 
 import java.io.IOException;
+import java.math.BigInteger;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,7 +18,10 @@ import java.util.regex.Pattern;
  * @param refusedBy where no connection could be made, so that nothing can have arrived; else null
  */
 record Answer(int status, byte[] body, String retryAfter, Exception missing, String refusedBy) {
-  private static final Pattern SECONDS = Pattern.compile("[0-9]{1,10}");
+  private static final Pattern SECONDS = Pattern.compile("[0-9]+");
+
+  /** Longer than any request is sent again. */
+  private static final long LONGEST_WAIT_S = Duration.ofDays(36_500).toSeconds();
 
   static Answer none(Exception why, String refusedBy) {
     return new Answer(0, new byte[0], null, why, refusedBy);
@@ -69,9 +73,11 @@ record Answer(int status, byte[] body, String retryAfter, Exception missing, Str
    * date).
    */
   Duration askedWait() {
-    return retryAfter != null && SECONDS.matcher(retryAfter).matches()
-        ? Duration.ofSeconds(Long.parseLong(retryAfter))
-        : Duration.ZERO;
+    if (retryAfter == null || !SECONDS.matcher(retryAfter).matches()) {
+      return Duration.ZERO;
+    }
+    BigInteger seconds = new BigInteger(retryAfter);
+    return Duration.ofSeconds(seconds.min(BigInteger.valueOf(LONGEST_WAIT_S)).longValue());
   }
 
   /** Reads one state for each operation. */
