@@ -14,7 +14,7 @@ import (
 //	├── ErrTupleClosed      tuple_closed
 //	├── ErrDuplicateKey     duplicate_key
 //	├── ErrTooManyAnchors   too_many_anchors
-//	└── ErrClientClosed     client_closed
+//	└── ErrClientClosed     client_closed        a request that was in flight may have arrived
 //	ErrInvalidHeader        invalid_header
 //	└── ErrInvalidSignature invalid_signature
 //	ErrInvalidResponse      invalid_response

@@ -101,7 +101,7 @@ public abstract sealed class AckerException extends RuntimeException {
     }
   }
 
-  /** The client is closed. */
+  /** The client is closed; a request that was in flight at that moment may have arrived. */
   public static final class ClientClosed extends Usage {
     ClientClosed(String message) {
       super("client_closed", "Close the client after all else has ended.", message);
