@@ -1,8 +1,9 @@
 """Enforces NetworkPolicies by rules of nftables on each node, as a cluster's network plugin does.
 
-Every pod's traffic passes the forward hook of its node, since pods hang on routes; Services are resolved before it, so
-rules see pods. What a node itself sends to its pods, such as probes, does not pass it and is let through, as Kubernetes
-wants it. What selects by anything else than matchLabels is refused with an error: no rule would be written for it.
+Every pod's traffic passes the forward hook of its node, since pods hang on routes, or the input hook where it goes to
+the node itself, as to an API server that is there. Services are resolved before both, so rules see pods. What a node
+itself sends to its pods, such as probes, passes neither and is let through, as Kubernetes wants it. What selects by
+anything else than matchLabels is refused with an error: no rule would be written for it.
 """
 
 import ipaddress
@@ -31,7 +32,7 @@ def enforce(cluster: Cluster) -> None:
 def ruleset(policies: list[Object], pods: list[Object], namespaces: list[Object]) -> str:
     """Return the rules, which replace those of before."""
     known = _Known(pods, namespaces)
-    chains, ways = [], []
+    chains, ways, out = [], [], []
     for number, pod in enumerate(known.pods):
         for direction, own, other in (("Ingress", "daddr", "saddr"), ("Egress", "saddr", "daddr")):
             applied = [policy for policy in policies if _applies(policy, pod, direction)]
@@ -41,9 +42,16 @@ def ruleset(policies: list[Object], pods: list[Object], namespaces: list[Object]
             rules = [line for policy in applied for line in _rules(policy, pod, direction, other, known)]
             chains.append(f"chain {name} {{ {' '.join(f'{rule} return;' for rule in rules)} drop; }}")
             ways.append(f"ip {own} {_address(pod)} jump {name}")
+            if direction == "Egress":
+                out.append(ways[-1])
     # What may come in returns, and is asked next whether it may go out. Of a connection, its first packet is asked.
-    forward = "type filter hook forward priority 0; policy accept; ct state established,related accept;"
-    body = "\n".join([*chains, "chain forward {", forward, *ways, "}"])
+    hooks = "".join(
+        f"chain {hook} {{\ntype filter hook {hook} priority 0; policy accept; ct state established,related accept;\n"
+        + "".join(f"{way}\n" for way in asked)
+        + "}\n"
+        for hook, asked in (("forward", ways), ("input", out))
+    )
+    body = "\n".join([*chains, hooks])
     return f"table ip {TABLE} {{}}\ndelete table ip {TABLE}\ntable ip {TABLE} {{\n{body}\n}}\n"
 
 

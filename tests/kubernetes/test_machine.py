@@ -20,6 +20,7 @@ RUN = (sys.executable, "-m", "tests.kubernetes", "--nodes", "1")
 def unchanged() -> Iterator[None]:
     """See that after the test the machine is as before it; other tests may end meanwhile, and the kernel tidies up."""
     programs.built("kubernetes")
+    programs.unpacked()
     images.archives()
     (cache.home() / "running").touch()
     before = machine.state()

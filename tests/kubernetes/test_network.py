@@ -96,6 +96,18 @@ def test_neither_the_api_server_nor_metadata_are_in_reach(enforced: Places, comp
     assert not enforced.reaches(source, "169.254.169.254", 80)
 
 
+@pytest.mark.parametrize("node", ["node1", "node2"])
+def test_the_api_server_is_out_of_reach_also_from_its_own_node(enforced: Places, node: str) -> None:
+    made, name = enforced.made, f"worker-on-{node}"
+    found = made.pods("worker")[0]["metadata"]["labels"]
+    labels = {each: value for each, value in found.items() if each.startswith("app.kubernetes.io/")}
+    made.cluster.apply(pods.pod(name, "sleep", "infinity", node=node, labels=labels), namespace=made.namespace)
+    made.kubectl("wait", "--for=condition=Ready", f"pod/{name}", PATIENCE)
+    assert enforced.reaches(f"{made.namespace}/{name}", layout.API_SERVICE, 443), "the rules do not know it yet"
+    policies.enforce(made.cluster)
+    assert not enforced.reaches(f"{made.namespace}/{name}", layout.API_SERVICE, 443)
+
+
 def test_without_enforcement_the_api_server_is_in_reach(places: Places) -> None:
     assert places.reaches(places.from_pod("worker"), layout.API_SERVICE, 443)
 

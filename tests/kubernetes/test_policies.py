@@ -67,6 +67,15 @@ def test_a_selector_that_is_not_understood_is_an_error() -> None:
         ruleset([unknown], PODS, NAMESPACES)
 
 
+def test_what_goes_to_the_node_itself_is_asked_too() -> None:
+    rules = ruleset([policy(policyTypes=["Ingress", "Egress"])], PODS, NAMESPACES)
+    forward, to_node = rules.partition("chain input {")[::2]
+    assert "jump ingress_0" in forward
+    assert "jump egress_0" in forward
+    assert "ip saddr 10.78.1.2 jump egress_0" in to_node
+    assert "ingress" not in to_node
+
+
 def test_what_comes_in_is_asked_whether_it_may_go_out_too() -> None:
     """Both pods may be on one node, whose rules then see the packet once."""
     rules = ruleset([policy(policyTypes=["Ingress", "Egress"], ingress=[{}])], PODS, NAMESPACES)
