@@ -10,6 +10,7 @@ import pytest
 from tests.support.examples import run, serves
 from tests.support.pages import DOCS, PAGES, ROOT, languages, runnable
 from tests.support.servers import AckerProcess, acker_serve, free_port
+from tests.support.waiting import eventually_true
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -39,7 +40,9 @@ def serving(tmp_path_factory: pytest.TempPathFactory, store: str) -> Iterator[Ca
         def start(name: str) -> AckerProcess:
             folder = tmp_path_factory.mktemp(name)
             options = ("--store-port", store.rpartition(":")[2]) if name == "pages" else ()
-            return stack.enter_context(acker_serve(folder, "--data-dir", str(folder / "data"), *options))
+            acker = stack.enter_context(acker_serve(folder, "--data-dir", str(folder / "data"), *options))
+            eventually_true(lambda: acker.http.get("/readyz").json()["ticking"])  # as the pages show it
+            return acker
 
         yield start
 
