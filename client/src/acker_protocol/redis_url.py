@@ -14,7 +14,7 @@ FORMS = (
 ENCODED = "in a password, percent-encode / ? # @ [ and ]"
 """Why a part of an address may not be what it seems: a password that is not encoded ends where one of these is."""
 
-_END_OF_NETLOC = re.compile(r"[/?#]")
+_BEFORE_AND_NETLOC = re.compile(r"([^/?#]*//)([^/?#]*)")
 
 
 class Kind(StrEnum):
@@ -84,11 +84,14 @@ def _split(url: str) -> SplitResult:
 
     Raises ``ValueError``, whose text has no password.
     """
-    before, slashes, behind = url.strip().partition("//")
-    netloc = _END_OF_NETLOC.split(behind, 1)[0]
+    url = url.strip()
+    found = _BEFORE_AND_NETLOC.match(url)
+    if found is None:
+        return urlsplit(url)
+    before, netloc = found.groups()
     if set("[]") & set(netloc.rpartition("@")[0]):
         raise ValueError(f"the store's address cannot be read; {ENCODED}")
-    return urlsplit(before + slashes + behind.removeprefix(netloc))._replace(netloc=netloc)
+    return urlsplit(before + url[found.end() :])._replace(netloc=netloc)
 
 
 def _read(parts: SplitResult, kind: Kind, *, tls: bool) -> RedisUrl:

@@ -51,6 +51,7 @@ def test_sentinels_name_the_primary_and_may_have_a_login_of_their_own() -> None:
         ("redis://:pw[x@store", "percent-encode"),
         ("redis://[:pw]@store", "percent-encode"),
         ("redis://[::1", "names no host"),
+        ("redis:/1//store", "no database"),
         ("redis+cluster://one,[two]", "names no host"),
         ("redis://store:pw", "no port"),
     ],
