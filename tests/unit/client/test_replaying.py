@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from acker_client import OperationsLost, Outcome, ReplayPolicy, UsageError
+from acker_client import BatchError, OperationsLost, OperationState, Outcome, ReplayPolicy, UsageError
 
 TIMES = {"until": 30, "poll_timeout": 1}
 
@@ -116,6 +116,35 @@ def test_a_first_attempt_that_cannot_be_sent_is_the_callers(acker, spout, servic
     with pytest.raises(ConnectionError):
         replay.emit("42")
     assert (replay.pending, service.writes()) == (0, [])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_first_attempt_that_a_batch_may_not_begin_is_the_callers(acker, service, *, shared):
+    spout = acker.shared_spout("orders") if shared else acker.spout("orders")
+    queue, acked = Queue(acker), []
+    replay = spout.replay(queue.send)
+    with acker.batch():
+        replay.emit("41")
+    service.refusals += [OperationState.MAILBOX_FULL] * 1_000
+    with pytest.raises(BatchError), acker.batch():
+        replay.emit("42")
+    assert replay.pending == 1
+    service.refusals.clear()
+    replay.run(on_ack=acked.append, **TIMES)
+    assert (acked, replay.pending) == (["41"], 0)
+
+
+def test_a_later_attempt_that_a_batch_may_not_begin_is_made_again(acker, spout, service):
+    queue, acked = Queue(acker, fails=1), []
+    replay = spout.replay(queue.send, ReplayPolicy(wait_initial=0.1))
+    replay.emit("42")
+    service.refusals += [OperationState.MAILBOX_FULL] * 1_000
+    with pytest.raises(BatchError), acker.batch():
+        replay.run(**TIMES)
+    assert replay.pending == 1
+    service.refusals.clear()
+    replay.run(on_ack=acked.append, **TIMES)
+    assert ([attempt for _, attempt in queue.sent], acked, replay.pending) == ([1, 2, 2], ["42"], 0)
 
 
 def test_what_an_earlier_ack_came_to_does_not_cost_the_message(acker, spout):

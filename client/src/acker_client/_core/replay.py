@@ -112,6 +112,7 @@ class ReplayQueue:
         self._recently_ended: dict[str, None] = {}
         self._due: list[tuple[float, int, ReplayMessage]] = []
         self._order = count()
+        task.follow(self)
 
     def __len__(self) -> int:
         return len(self._pending) + len(self._due)
@@ -128,6 +129,12 @@ class ReplayQueue:
         except BaseException:
             self._pending.pop(root.root_id, None)
             raise
+
+    def drop_refused(self, root_id: str) -> None:
+        """Leave a message whose init was refused in a batch to the caller, who hears of it; repeat a later attempt."""
+        message = self._pending.pop(root_id, None)
+        if message is not None and message.attempt > 1:
+            heapq.heappush(self._due, (self._clock.monotonic(), next(self._order), message))
 
     def run(self, mailbox: "MailboxReader", on_ack: "Handler | None") -> Flow[None]:
         """Read completions and send again what is due, while the mailbox is open."""

@@ -1,6 +1,7 @@
 """A spout task in this process: its registration, its free slots, and the roots whose completions it awaits."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+from weakref import ref
 
 from acker_protocol.errors import MaxSpoutPending, NotFound, UnknownSpout
 from acker_protocol.operations import Outcome
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     Handled = Callable[[tuple[Completion, ...]], None]
 
 
+class Follower(Protocol):
+    """Keeps something of each root until its end."""
+
+    def drop_refused(self, root_id: str) -> None:
+        """Hear that a batch was not allowed to begin a root, which may be another's."""
+
+
 class SpoutTask:
     """One spout task of one client.
 
@@ -36,6 +44,7 @@ class SpoutTask:
         self.pending = PendingRoots()
         self._is_parents = False
         self.handled = handled
+        self._followers: tuple[ref[Follower], ...] = ()
         self._session = session
         self._clock = session.config.clock
         self._limit = PendingLimit()
@@ -96,6 +105,17 @@ class SpoutTask:
         if self.receives and root.tracked:
             timeout_s = root.message_timeout or info.message_timeout_ms / 1000
             self.pending.add(root, now_s=self._clock.monotonic(), timeout_s=timeout_s)
+
+    def follow(self, follower: Follower) -> None:
+        """Let somebody hear, as long as it is referenced elsewhere, which roots of batches are refused."""
+        self._followers = (*(known for known in self._followers if known() is not None), ref(follower))
+
+    def drop_refused(self, root_id: str) -> None:
+        """Forget a root whose init was refused in a batch, and let those forget it who follow."""
+        self.pending.drop(root_id)
+        for known in self._followers:
+            if (follower := known()) is not None:
+                follower.drop_refused(root_id)
 
     def release(self) -> None:
         """End the emit of a root."""

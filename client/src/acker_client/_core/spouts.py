@@ -134,9 +134,9 @@ class Spouts:
     def _note_results(self, results: "Iterable[OperationResult]") -> None:
         """Note which roots of a batch have begun, and follow those no more that were refused."""
         for result in results:
-            if isinstance(result.operation, Init) and (pending := self._tasks[result.operation.spout_task].pending):
-                root_id = f"{result.operation.root_id:016x}"
+            if isinstance(result.operation, Init):
+                task, root_id = self._tasks[result.operation.spout_task], result.operation.root_id
                 if result.state in REFUSED:
-                    pending.drop(root_id)
-                else:
-                    pending.begin(root_id)
+                    task.drop_refused(f"{root_id:016x}")
+                elif task.pending:
+                    task.pending.begin(f"{root_id:016x}")
