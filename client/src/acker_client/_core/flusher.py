@@ -11,7 +11,7 @@ from acker_client._core.buffer import AckBuffer
 from acker_client._core.delivery import rewrite_refused
 from acker_client._core.effects import Flow, Remaining, Sleep, Spawn, WaitFlush, WaitTurn, WakeFlush
 from acker_client._core.waiters import TurnOnly
-from acker_client.errors import BufferFull
+from acker_client.errors import BufferFull, ClientClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,11 +62,17 @@ class Flusher:
         self.buffer = AckBuffer(batch_size=config.batch_size, buffer_size=config.buffer_size)
         self.buffer.is_lingering = config.linger > 0
         self._write = partial(requests.write_operations, session.topology)
+        self._is_closed = False
 
     def stop(self) -> None:
         """Let no ack linger any more: the program ends, or the client is closed."""
         self._longest_linger_s = self._linger_s = 0.0
         self.buffer.is_lingering = False
+
+    def close(self) -> None:
+        """Let no ack linger or wait for space any more: what is there is all that a flush has to send."""
+        self._is_closed = True
+        self.stop()
 
     def resume(self) -> Spawn | None:
         """Forget the flows of an event loop that has ended; give what sends the acks that it has left, if any."""
@@ -74,13 +80,18 @@ class Flusher:
         return self._background() if self.buffer.has_flusher() else None
 
     def wait_for_space(self) -> Flow[None]:
-        """Wait until the buffer has space. Raises `BufferFull` with ``on_full="raise"``."""
-        while self.buffer.is_full:
+        """Wait until the buffer has space.
+
+        Raises `BufferFull` with ``on_full="raise"``, and `ClientClosed` once the client is closed.
+        """
+        while self.buffer.is_full and not self._is_closed:
             if self._session.config.on_full == "raise":
                 raise BufferFull(f"{len(self.buffer)} operations are in flight, and buffer_size allows no more")
-            yield from self.send_due(unless=lambda: not self.buffer.is_full)
-            if self.buffer.is_full:
+            yield from self.send_due(unless=lambda: self._is_closed or not self.buffer.is_full)
+            if self.buffer.is_full and not self._is_closed:
                 yield from self._wait_until_due()
+        if self._is_closed:
+            raise ClientClosed("the client was closed before the ack was buffered")
 
     def attend(self) -> Flow[None]:
         """Start a flusher if none runs, and wake it if a batch is full, which is not to linger."""

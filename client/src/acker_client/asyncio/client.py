@@ -94,8 +94,11 @@ class AsyncAcker(BaseClient):
         await self._driver.flush(self._submitter.flusher)
 
     async def close(self) -> None:
-        """Flush, and close the connections. Raises `OperationsLost`."""
-        self._submitter.flusher.stop()
+        """Flush, and close the connections. Raises `OperationsLost`.
+
+        An ack that waits for space then raises `ClientClosed`, and its tuple is unchanged.
+        """
+        self._submitter.flusher.close()
         try:
             await self.flush()
         finally:

@@ -94,8 +94,11 @@ class Acker(BaseClient):
         self._driver.flush(self._submitter.flusher)
 
     def close(self) -> None:
-        """Flush, and close the connections. Raises `OperationsLost`."""
-        self._submitter.flusher.stop()
+        """Flush, and close the connections. Raises `OperationsLost`.
+
+        An ack that waits for space then raises `ClientClosed`, and its tuple is unchanged.
+        """
+        self._submitter.flusher.close()
         try:
             self.flush()
         finally:
