@@ -5,8 +5,12 @@ import (
 	"time"
 )
 
+// shortestPause: what has less time left is not sent again.
+const shortestPause = time.Millisecond
+
 // deliver sends operations until they are admitted or their time is over: those that were refused again in new
-// requests. It returns the error of the first that stays refused.
+// requests. The last attempt is made when it is over, and none where the acker asks to wait for longer. It returns the
+// error of the first that stays refused.
 func (s *session) deliver(ctx context.Context, operations []*operation) error {
 	since := time.Now()
 	pauses := delays()
@@ -17,11 +21,11 @@ func (s *session) deliver(ctx context.Context, operations []*operation) error {
 		if err != nil {
 			return err
 		}
-		left := s.retryableOf(operations, states, time.Since(since))
+		left, most := s.retryableOf(operations, states, time.Since(since), asked)
 		if len(left) == 0 {
 			return firstRefused(operations, states)
 		}
-		if err := sleep(ctx, max(pauses.next(), asked)); err != nil {
+		if err := sleep(ctx, max(min(pauses.next(), most), asked)); err != nil {
 			return canceled(written[0], err)
 		}
 		written = rewriteRefused(s.topology, written, left)
@@ -50,15 +54,22 @@ func (s *session) sendAll(
 	return asked, nil
 }
 
-// retryableOf returns the operations that were not admitted, and whose time is not over.
-func (s *session) retryableOf(operations []*operation, states map[*operation]string, age time.Duration) []*operation {
-	var left []*operation
+// retryableOf returns the operations that were not admitted and whose time is not over before the wait that the acker
+// asks for, and how long the first of them has left.
+func (s *session) retryableOf(
+	operations []*operation, states map[*operation]string, age, asked time.Duration,
+) (left []*operation, most time.Duration) {
 	for _, each := range operations {
-		if isNotAdmitted(states[each]) && age < s.limitOf(each) {
-			left = append(left, each)
+		own := s.limitOf(each) - age
+		if !isNotAdmitted(states[each]) || own < max(asked, shortestPause) {
+			continue
 		}
+		if len(left) == 0 || own < most {
+			most = own
+		}
+		left = append(left, each)
 	}
-	return left
+	return left, most
 }
 
 func (s *session) limitOf(each *operation) time.Duration {

@@ -84,7 +84,7 @@ class ClientConfig:
     same idempotency key, for ``retry_timeout`` (at most half the time for which the service remembers keys); while no
     server listens at the address and none ever answered, for ``startup_timeout`` (None: as always). A refused init is
     sent in new requests for ``emit_timeout`` or its message timeout, whichever is shorter; a refused ack or fail is
-    sent again for ``retry_timeout``.
+    sent again for ``retry_timeout``. What the service asks to wait beyond that is not waited for.
 
     Acks wait for at most ``linger`` or until ``batch_size`` operations are buffered, and are sent together, those of
     one root folded into one operation (not on a topology with a dedupe window). They wait shorter while they come

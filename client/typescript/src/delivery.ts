@@ -7,9 +7,13 @@ import { type Request, writeOperations } from "./requests.js";
 import { type OperationResult, readResults, retryAfterMs } from "./responses.js";
 import type { RetrySession } from "./retry.js";
 
+/** What has less time left is not sent again. */
+const SHORTEST_PAUSE_MS = 1;
+
 /**
- * Send operations until they are admitted or their time is over. Throws the error of the first that stays refused, and
- * `CanceledError` once the signal is aborted.
+ * Send operations until they are admitted or their time is over: the last attempt is made then, and none where the
+ * acker asks to wait for longer. Throws the error of the first that stays refused, and `CanceledError` once the signal
+ * is aborted.
  */
 export async function deliver(
   session: RetrySession,
@@ -24,13 +28,13 @@ export async function deliver(
   let written = writeOperations(session.topology, operations);
   for (;;) {
     const askedMs = await send(session, written, results, signal);
-    const age = performance.now() - since;
-    const left = operations.filter((each) => isRetryable(results.get(each), session.settings, age));
-    if (left.length === 0) {
+    const left = retryable(operations, results, session.settings, { ageMs: performance.now() - since, askedMs });
+    if (left.size === 0) {
       return operations.map((each) => accepted(results.get(each) as OperationResult));
     }
-    await pause(what, Math.min(Math.max(delays.next().value, askedMs), LONGEST_TIMER_MS), signal); // nothing was applied
-    written = rewriteRefused(session.topology, written, left);
+    const ownMs = Math.min(delays.next().value, ...left.values());
+    await pause(what, Math.min(Math.max(ownMs, askedMs), LONGEST_TIMER_MS), signal); // nothing was applied
+    written = rewriteRefused(session.topology, written, [...left.keys()]);
   }
 }
 
@@ -64,8 +68,22 @@ async function send(
   return askedMs;
 }
 
-function isRetryable(result: OperationResult | undefined, settings: Settings, ageMs: number): boolean {
-  return result !== undefined && NOT_ADMITTED.has(result.state) && ageMs < limitMs(result.operation, settings);
+/** Return for how many milliseconds more those are sent again that were not admitted. */
+function retryable(
+  operations: readonly Operation[],
+  results: ReadonlyMap<Operation, OperationResult>,
+  settings: Settings,
+  { ageMs, askedMs }: { ageMs: number; askedMs: number },
+): Map<Operation, number> {
+  const left = new Map<Operation, number>();
+  for (const each of operations) {
+    const state = results.get(each)?.state;
+    const leftMs = limitMs(each, settings) - ageMs;
+    if (state !== undefined && NOT_ADMITTED.has(state) && leftMs >= Math.max(askedMs, SHORTEST_PAUSE_MS)) {
+      left.set(each, leftMs);
+    }
+  }
+  return left;
 }
 
 function limitMs(operation: Operation, settings: Settings): number {

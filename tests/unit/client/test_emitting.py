@@ -6,6 +6,7 @@ import re
 import httpx
 import pytest
 from acker_client import (
+    BatchError,
     DuplicateKey,
     MailboxFull,
     MaxSpoutPending,
@@ -155,6 +156,55 @@ def test_an_init_is_sent_again_for_emit_timeout_at_most(connect, service, time):
     with connect(emit_timeout=2) as acker, pytest.raises(MailboxFull):
         emit(acker.spout("orders"), message_timeout=60)
     assert 2.0 <= sum(time.slept) <= 7.0
+
+
+@pytest.mark.parametrize("retry_after_s", [3, 120])
+def test_an_emit_ends_at_once_where_the_service_asks_to_wait_beyond_emit_timeout(connect, service, time, retry_after_s):
+    with connect(emit_timeout=2) as acker:
+        spout = met(acker, service).shared_spout("orders")
+        service.faults += [MailboxFull("full", retry_after_s=retry_after_s)]
+        with pytest.raises(MailboxFull, match="'42'"):
+            emit(spout)
+    assert (time.slept, len(service.writes("init"))) == ([], 1)
+
+
+def test_an_emit_waits_as_long_as_the_service_asks_within_emit_timeout(connect, service, time):
+    with connect(emit_timeout=2) as acker:
+        spout = met(acker, service).shared_spout("orders")
+        service.faults += [MailboxFull("full", retry_after_s=2)]
+        emit(spout)
+    assert (time.slept, len(service.writes("init"))) == ([2.0], 2)
+
+
+def test_a_refused_batch_is_sent_for_the_last_time_when_emit_timeout_is_over(connect, service, time):
+    """No wait is asked for then; those of the client double, and would go beyond it."""
+    service.refusals += [OperationState.MAILBOX_FULL] * 1_000
+    with connect(emit_timeout=20) as acker:
+        spout, began = met(acker, service).shared_spout("orders"), time.monotonic()
+        with pytest.raises(BatchError):
+            emit_batch(acker, spout, {}, {})
+    assert time.monotonic() - began == pytest.approx(20, abs=0.002)
+
+
+def test_of_a_batch_only_what_has_time_for_it_waits_as_long_as_the_service_asks(connect, service):
+    with connect(emit_timeout=20) as acker:
+        spout = met(acker, service).shared_spout("orders")
+        service.faults += [refused_batch(2, retry_after_s=5)]
+        with pytest.raises(BatchError) as raised:
+            emit_batch(acker, spout, {"message_timeout": 0.1}, {})
+    assert [result.operation.message_timeout_ms for result in raised.value.results] == [100]
+    assert [init.message_timeout_ms for init in service.applied] == [None]
+
+
+def emit_batch(acker, spout, *emissions) -> None:
+    with acker.batch():
+        for emission in emissions:
+            emit(spout, **emission)
+
+
+def refused_batch(operations: int, *, retry_after_s: int) -> httpx.Response:
+    states = {"accepted": 0, "results": [OperationState.MAILBOX_FULL] * operations}
+    return httpx.Response(200, json=states, headers={"Retry-After": str(retry_after_s)})
 
 
 def test_an_init_of_unknown_outcome_keeps_its_key_and_takes_a_new_one_once_it_is_refused(spout, service):

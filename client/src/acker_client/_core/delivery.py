@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from acker_client._core.retry import RetrySession
     from acker_client.config import ClientConfig
 
+SHORTEST_PAUSE_S = 0.001
+"""What has less time left is not sent again."""
+
 Sent = tuple[list[OperationResult], float]
 """The results of some operations, and for how many seconds the service asks to wait."""
 
@@ -24,15 +27,16 @@ Sent = tuple[list[OperationResult], float]
 def deliver(session: "RetrySession", operations: "Sequence[Operation]") -> Flow[list[OperationResult]]:
     """Send operations, and those that were not admitted again until they are or their time is over.
 
-    The results come in the order of the operations; those that stay refused are among them.
+    The last attempt is made when it is over, and none where the service asks to wait for longer. The results come in
+    the order of the operations; those that stay refused are among them.
     """
     clock = session.config.clock
     since = clock.monotonic()
     delays = session.config.backoff_delays()
     written = requests.write_operations(session.topology, operations)
     results, asked_s = yield from _send(session, written)
-    while left := _retryable(results, session.config, age_s=clock.monotonic() - since):
-        yield Sleep(seconds=max(next(delays), asked_s))
+    while left := _retryable(results, session.config, age_s=clock.monotonic() - since, asked_s=asked_s):
+        yield Sleep(seconds=max(min(next(delays), *left.values()), asked_s))
         written = rewrite_refused(session.topology, written, [results[index].operation for index in left])
         newer, asked_s = yield from _send(session, written)
         for index, result in zip(left, newer, strict=True):
@@ -74,12 +78,16 @@ def _send(session: "RetrySession", written: "Sequence[Request]") -> Flow[Sent]:
     return results, asked_s
 
 
-def _retryable(results: "Sequence[OperationResult]", config: "ClientConfig", *, age_s: float) -> list[int]:
-    return [
-        index
+def _retryable(
+    results: "Sequence[OperationResult]", config: "ClientConfig", *, age_s: float, asked_s: float
+) -> dict[int, float]:
+    """Return for how many seconds more those are sent again that were not admitted, by their place."""
+    left = {
+        index: _limit_s(result.operation, config) - age_s
         for index, result in enumerate(results)
-        if result.state in NOT_ADMITTED and age_s < _limit_s(result.operation, config)
-    ]
+        if result.state in NOT_ADMITTED
+    }
+    return {index: left_s for index, left_s in left.items() if left_s >= max(asked_s, SHORTEST_PAUSE_S)}
 
 
 def _limit_s(operation: Operation, config: "ClientConfig") -> float:

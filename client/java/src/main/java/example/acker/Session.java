@@ -233,7 +233,8 @@ final class Session {
 
   /**
    * Sends operations until they are admitted or their time is over: those that were refused again
-   * in new requests. Throws the error of the first that stays refused.
+   * in new requests. The last attempt is made when it is over, and none where the acker asks to
+   * wait for longer. Throws the error of the first that stays refused.
    */
   void deliver(List<Operation> operations) {
     long sinceNs = System.nanoTime();
@@ -242,15 +243,15 @@ final class Session {
     List<Request> written = Request.write(topology(), operations);
     while (true) {
       long askedNs = sendAll(written, states);
-      List<Operation> left = retryable(operations, states, ageNs(sinceNs));
+      long ageNs = ageNs(sinceNs);
+      List<Operation> left = retryable(operations, states, ageNs + Math.max(askedNs, MS));
       if (left.isEmpty()) {
         throwFirstRefused(operations, states);
         return;
       }
+      long ownNs = Math.min(pauses.nextNs(), leastLimitNs(left) - ageNs);
       Interrupts.sleep(
-          Math.max(pauses.nextNs(), askedNs),
-          "an operation that was refused waited to be sent again",
-          false);
+          Math.max(ownNs, askedNs), "an operation that was refused waited to be sent again", false);
       written = rewriteRefused(topology(), written, left);
     }
   }
@@ -271,15 +272,20 @@ final class Session {
     return askedNs;
   }
 
+  /** Returns the operations that were not admitted, and may be sent again at this age. */
   private List<Operation> retryable(
       List<Operation> operations, Map<Operation, String> states, long ageNs) {
     List<Operation> left = new ArrayList<>();
     for (Operation each : operations) {
-      if (States.isNotAdmitted(states.get(each)) && ageNs < limitOf(each).toNanos()) {
+      if (States.isNotAdmitted(states.get(each)) && ageNs <= limitOf(each).toNanos()) {
         left.add(each);
       }
     }
     return left;
+  }
+
+  private long leastLimitNs(List<Operation> operations) {
+    return operations.stream().mapToLong(each -> limitOf(each).toNanos()).min().orElse(0);
   }
 
   private Duration limitOf(Operation operation) {
