@@ -22,8 +22,8 @@ QUICK = ("coverage", "check")
 """What runs alone, before any lane begins: `coverage` runs the unit tests. A mistake shows within two minutes."""
 
 LANES = (
-    ("test LESS=tests/unit", "spark", "test-model", "check-deploy"),
-    ("examples", "test-pages", "test-contract"),
+    ("test LESS=tests/unit", "spark", "test-model"),
+    ("examples", "test-pages", "test-contract", "check-deploy"),
     (
         *("faults", "image-test", "test-runbook", "faults-cluster ONLY=split SETTING=replica:1"),
         *("test-httpx", "test-compiled"),
