@@ -60,11 +60,11 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds of all, and of the import."""
     taken: dict[str, Taken] = defaultdict(lambda: defaultdict(list))
     codes = baseline.codes(folder)
-    clients = codes | {"": interpreted(folder)} | ({COMPILED: baseline.ROOT} if is_compiled() else {})
+    compiled_code = {COMPILED: baseline.ROOT} if is_compiled() else {}
+    clients = codes | {"": interpreted(folder)} | compiled_code
     with contextlib.ExitStack() as stack:
-        services, agents = stack.enter_context(ackers(codes, folder)), dict[str, Agent]()
-        if COMPILED in clients:
-            services = services | {COMPILED: services[""]}
+        # an acker each: what an acker remembers of edges is bounded
+        services, agents = stack.enter_context(ackers(codes | compiled_code, folder)), dict[str, Agent]()
         for code, (service, _) in services.items():
             agent = Agent(AGENT, {"url": service.url}, clients[code])
             agents[code] = stack.enter_context(contextlib.closing(agent))
