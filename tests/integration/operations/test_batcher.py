@@ -270,7 +270,7 @@ async def test_a_server_that_does_not_answer_delays_only_its_own_shards(parts: C
 
     divided = batcher.ApplyBatcher(Divided())  # type: ignore[arg-type]
     request = ShardRequest(operations=encode_operation(Fail(root_id=0), topology.layout, dict[str, int]().__getitem__))
-    results = [divided.apply(topology, shard, apply, ApplyLimits(), request) for shard in range(4)]
+    results = [divided.apply(topology, apply, ApplyLimits(), {shard: request}) for shard in range(4)]
     async with asyncio.timeout(10):
         others = await asyncio.gather(*results[:1], *results[2:])
     assert len(others) == 3

@@ -198,16 +198,16 @@ async def test_a_root_that_is_forgotten_between_the_question_and_the_init_gets_i
     await call.post(init(4))
     assert (await call.http.delete("/v1/topologies/default/spouts/orders", params={"discard": True})).is_success
     asked: list[object] = []
-    call_shards = parts.applier._call_shards
+    apply_parts = parts.applier.batcher.apply
 
     async def forgetting(*args: Any) -> Any:
-        replies = await call_shards(*args)
+        replies = await apply_parts(*args)
         asked.append(replies)
         if len(asked) == 1:
             await forget_outcomes(parts)
         return replies
 
-    monkeypatch.setattr(parts.applier, "_call_shards", forgetting)
+    monkeypatch.setattr(parts.applier.batcher, "apply", forgetting)
     assert await call.state(init(4, E)) == "pending"
     assert len(asked) == 4, "it asked, applied nothing, asked again, and applied it"
     assert (await call.spout())["pending"] == 1

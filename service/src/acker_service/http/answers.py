@@ -102,10 +102,11 @@ def _answer_result(operation: Operation, reply: Reply) -> Answer:
 
 
 def _answer_json(document: dict[str, Any], *, replayed: bool) -> Answer:
-    response = Response(msgspec.json.encode(document), media_type=JSON)
+    body = msgspec.json.encode(document)
+    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", JSON.encode())]
     if replayed:
-        response.headers[IDEMPOTENCY_REPLAYED] = "true"
-    return Answer.of(response)
+        headers.append((IDEMPOTENCY_REPLAYED.lower().encode(), b"true"))
+    return Answer(status=200, headers=headers, body=body)
 
 
 def _show_results(reply: Reply, shown: str) -> dict[str, Any]:

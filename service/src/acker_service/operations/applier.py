@@ -211,7 +211,7 @@ class Applier:
     ) -> dict[str, int]:
         """Ask the shards which spout tasks without an index they need. Register those, and give their indexes."""
         requests, limits = request.shard_requests(parts, topology, indexes), self._limits(topology, SpoutCheck.ONLY)
-        replies = await self._call_shards(topology, function, limits, requests)
+        replies = await self.batcher.apply(topology, function, limits, requests)
         if errors := [reply for reply in replies if isinstance(reply, BaseException)]:
             raise _first_error(errors)
         new, missed = set[str](), set[str]()
@@ -244,7 +244,7 @@ class Applier:
                 if isinstance(result, Applied):
                     results[shard] = (by_shard[shard], result)
             return
-        replies = await self._call_shards(topology, function, limits, requests)
+        replies = await self.batcher.apply(topology, function, limits, requests)
         for part, reply in zip(parts, replies, strict=True):
             if isinstance(reply, Applied):
                 results[part.shard] = (part, reply)
@@ -274,17 +274,12 @@ class Applier:
             self._known_limits[known] = limits
         return limits
 
-    async def _call_shards(
-        self, topology: Topology, function: ApplyFunction, limits: ApplyLimits, requests: Mapping[int, ShardRequest]
-    ) -> list[Result | BaseException]:
-        calls = [self.batcher.apply(topology, shard, function, limits, own) for shard, own in requests.items()]
-        return await asyncio.gather(*calls, return_exceptions=True)
-
     def _record(self, topology: str, operations: OperationBatch, results: ShardResults) -> None:
         """Count applied operations; count replayed ones in a separate metric."""
-        for part, applied in results.values():
-            for kind, state, count in operations.count_by_kind_and_state(part, applied.codes):
-                if applied.replayed:
+        for is_repeat in {applied.replayed for _, applied in results.values()}:
+            parts = [(part, applied.codes) for part, applied in results.values() if applied.replayed is is_repeat]
+            for kind, state, count in operations.count_by_kind_and_state(parts):
+                if is_repeat:
                     self._metrics.repeated[topology, kind].inc(count)
                 else:
                     self._metrics.operations[topology, kind, state].inc(count)

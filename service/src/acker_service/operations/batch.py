@@ -1,10 +1,11 @@
 """The interface of the operations of a request, and the request of a single one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from acker_protocol.operations import Ack, Fail, Init, Operation, ResetTimeout
+from acker_protocol.values import value
 from acker_protocol.wire.operations import names_of
 
 from acker_service.redis import codec
@@ -23,7 +24,7 @@ Encode = Callable[[Indexes], bytes]
 """Encodes the operations of these indexes, in this order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ShardPart:
     """The part of a batch that goes to one shard.
 
@@ -97,8 +98,8 @@ class OperationBatch(ABC):
         """Return the index of the first init whose message timeout exceeds a dedupe window (0: there is no window)."""
 
     @abstractmethod
-    def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:
-        """Count the operations of a part by kind and by the state that their codes stand for."""
+    def count_by_kind_and_state(self, parts: Sequence[tuple[ShardPart, str]]) -> KindStateCounts:
+        """Count the operations of parts by kind and by the state that their codes stand for."""
 
 
 _FIRST = (0,)
@@ -164,6 +165,6 @@ class SingleOperation(OperationBatch):
         timeout_ms = self.operation.message_timeout_ms if isinstance(self.operation, Init) else None
         return 0 if window_ms and (timeout_ms or 0) > window_ms else None
 
-    def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:  # noqa: ARG002 - the only one
-        """Count the operations of a part by kind and state."""
-        return ((KINDS[type(self.operation)], STATES[codes], 1),)
+    def count_by_kind_and_state(self, parts: Sequence[tuple[ShardPart, str]]) -> KindStateCounts:
+        """Count the operations of parts by kind and state."""
+        return ((KINDS[type(self.operation)], STATES[code], 1) for _, code in parts)

@@ -5,7 +5,7 @@ request keeps its own key and its own result; Redis applies them one after the o
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, islice
@@ -28,6 +28,8 @@ MAX_UNDER_WAY = 2
 """Round trips to a server from which on further requests wait, in order to share a call."""
 MAX_WAIT_S = 0.002
 """How long they wait at most; a server that hangs does not hold them up longer."""
+
+_NOT_YET: Result = Applied(codes="", replayed=False)
 
 ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 """Settings, free slots, limits and requests of an `ApplyFunction`."""
@@ -92,6 +94,41 @@ class _PendingCall:
                 yield from islice(of_joined, len(run))
 
 
+class _Results:
+    """The results of the parts of a request, in their order, for who waits for all of them."""
+
+    __slots__ = ("_missing", "found", "waiting")
+
+    def __init__(self, count: int) -> None:
+        self.found: list[Result | BaseException] = [_NOT_YET] * count
+        self.waiting: Awaited[list[Result | BaseException]] = Awaited()
+        self._missing = count
+        if not count:
+            self.waiting.set_result([])
+
+    def note(self, place: int, result: Result | BaseException) -> None:
+        self.found[place] = result
+        self._missing -= 1
+        if not self._missing:
+            self.waiting.set_result(self.found)
+
+
+class _Place:
+    """Waits for the result of a part, whose error is a result among others."""
+
+    __slots__ = ("_place", "_results")
+
+    def __init__(self, results: _Results, place: int) -> None:
+        self._results = results
+        self._place = place
+
+    def set_result(self, result: Result, /) -> None:
+        self._results.note(self._place, result)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        self._results.note(self._place, error)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Server:
     """The calls that are yet to be sent to a server, and the number of round trips to it that are under way."""
@@ -114,16 +151,17 @@ class ApplyBatcher:
         self._servers: dict[str | None, _Server] = {}
 
     def apply(
-        self, topology: Topology, shard: int, function: ApplyFunction, limits: ApplyLimits, request: ShardRequest
-    ) -> "asyncio.Future[Result]":
-        """Apply a request's part to a shard.
+        self, topology: Topology, function: ApplyFunction, limits: ApplyLimits, parts: Mapping[int, ShardRequest]
+    ) -> "asyncio.Future[list[Result | BaseException]]":
+        """Apply the parts of a request, by shard, and return the result of each or its error, in their order.
 
-        The call goes on if the caller is cancelled: Redis may have received it. The future raises `StaleStamp`,
+        The calls go on if the caller is cancelled: Redis may have received them. An error is a `StaleStamp` or a
         `StoreUnavailable`.
         """
-        result: Awaited[Result] = Awaited()
-        self.begin(topology, shard, function, limits, request, result)
-        return result
+        results = _Results(len(parts))
+        for place, (shard, part) in enumerate(parts.items()):
+            self.begin(topology, shard, function, limits, part, _Place(results, place))
+        return results.waiting
 
     def begin(
         self,
@@ -134,7 +172,7 @@ class ApplyBatcher:
         request: ShardRequest,
         result: Waiter[Result],
     ) -> None:
-        """Apply a request's part to a shard, and give ``result`` the result or the error, as `apply` does."""
+        """Apply a request's part to a shard, and give ``result`` the result or the error."""
         loop = asyncio.get_running_loop()
         key, stamp, settings = topology.shards[shard], topology.stamp, topology.settings
         address = self._redis.server_of(key)

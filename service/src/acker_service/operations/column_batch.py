@@ -3,7 +3,7 @@
 A few calls of numpy split a batch by shard and encode it, whatever its size.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from acker_service.operations.batch import KINDS, STATES, Encode, KindStateCounts, OperationBatch, ShardPart
 from acker_service.redis.codec import Layout
-from acker_service.redis.column_codec import NO_TRACE_FIELDS, EncodedRows, EncodedStrings, TraceFields
+from acker_service.redis.column_codec import NO_TRACE_FIELDS, EncodedRows, EncodedStrings, Overview, TraceFields
 
 RECORDS = np.dtype(
     [
@@ -64,9 +64,15 @@ class ColumnBatch(OperationBatch):
     strings: EncodedStrings
     trace_fields: TraceFields = NO_TRACE_FIELDS
     traceparents: Mapping[int, bytes] = field(default_factory=dict)
+    _rows_by_layout: dict[Layout, EncodedRows] = field(init=False, repr=False, default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @cached_property
+    def seen(self) -> Overview:
+        """What the records have."""
+        return Overview.of(self.records)
 
     @cached_property
     def roots(self) -> NDArray[np.uint64]:
@@ -76,7 +82,7 @@ class ColumnBatch(OperationBatch):
     @cached_property
     def spout_tasks(self) -> Set[str]:
         """The spout tasks that the inits name."""
-        return frozenset(self._names_by_number.values())
+        return frozenset(self._names_by_number.values()) if self.has_inits else frozenset()
 
     def spout_tasks_of(self, inits: Iterable[int]) -> Set[str]:
         """The spout tasks that the inits of these indexes name."""
@@ -95,8 +101,11 @@ class ColumnBatch(OperationBatch):
 
     def used_strings(self, *pointers: str) -> list[int]:
         """Return the numbers of the strings that these fields point to, each once."""
+        given = [pointer for pointer in pointers if self.seen.bits[pointer]]
+        if not given:
+            return []
         is_used = np.zeros(len(self.strings) + 1, bool)
-        for pointer in pointers:
+        for pointer in given:
             is_used[self.records[pointer]] = True
         is_used[0] = False
         numbers: list[int] = np.flatnonzero(is_used).tolist()
@@ -120,7 +129,7 @@ class ColumnBatch(OperationBatch):
         order = self._order(capped=capped)
         roots = self.roots if order is None else self.roots[order]
         shards = layout.shard_of(roots).astype(np.uint8)  # at most 128; small numbers are sorted fastest
-        by_shard, start, parts = np.argsort(shards, kind="stable"), 0, list[tuple[int, ShardPart]]()
+        by_shard, start, parts = shards.argsort(kind="stable"), 0, list[tuple[int, ShardPart]]()
         for shard, count in enumerate(np.bincount(shards).tolist()):
             if count:
                 own = by_shard[start : start + count]
@@ -153,12 +162,13 @@ class ColumnBatch(OperationBatch):
             return None
         return next(iter(np.flatnonzero(self.records["message_timeout_ms"] > window_ms).tolist()), None)
 
-    def count_by_kind_and_state(self, part: ShardPart, codes: str) -> KindStateCounts:
-        """Count the operations of a part by kind and state."""
-        kinds = [op for op, count in enumerate(self._counts) if count]
+    def count_by_kind_and_state(self, parts: Sequence[tuple[ShardPart, str]]) -> KindStateCounts:
+        """Count the operations of parts by kind and state."""
+        kinds, codes = [op for op, count in enumerate(self._counts) if count], "".join([own for _, own in parts])
         if len(kinds) == 1:
             return [(_KINDS[kinds[0]], STATES[code], codes.count(code)) for code in sorted(set(codes))]
-        ops = self.records["op"][np.asarray(part.apply_order, np.intp)].astype(np.intp)
+        order = np.concatenate([np.asarray(part.apply_order, np.intp) for part, _ in parts])
+        ops = self.records["op"][order].astype(np.intp)
         counts = np.bincount(ops * _CODES + np.frombuffer(codes.encode(), np.uint8))
         combined = ((*divmod(each, _CODES), int(counts[each])) for each in np.flatnonzero(counts).tolist())
         return [(_KINDS[op], STATES[chr(code)], count) for op, code, count in combined]
@@ -166,18 +176,19 @@ class ColumnBatch(OperationBatch):
     @cached_property
     def _counts(self) -> list[int]:
         """How many operations there are of each kind."""
+        if self.seen.is_one_kind:
+            return [len(self) if op == self.seen.bits["op"] else 0 for op in range(max(_KINDS) + 1)]
         counts: list[int] = np.bincount(self.records["op"], minlength=max(_KINDS) + 1).tolist()
         return counts
 
     @cached_property
     def _names_by_number(self) -> dict[int, str]:
         """The spout tasks that the inits name, by the numbers of their strings, of which some may be equal."""
-        numbers = self.used_strings("spout_task") if self.has_inits else []
-        return {number: self.strings[number - 1] for number in numbers}
+        return {number: self.strings[number - 1] for number in self.used_strings("spout_task")}
 
     def _indexes(self, spout_indexes: Mapping[str, int]) -> NDArray[np.uint32] | int:
         """Return the spout index of each operation, 0 where it is no init."""
-        if not self._names_by_number:
+        if not self.has_inits:
             return 0
         by_number = np.zeros(len(self.strings) + 1, np.uint32)
         for number, name in self._names_by_number.items():
@@ -193,14 +204,13 @@ class ColumnBatch(OperationBatch):
         return _group_by_root(self.roots, self.records["op"] == packed.INIT if capped else None)
 
     def _check_numbers(self) -> None:
-        records, inits = self.records, self._counts[packed.INIT]
-        if not self.roots.all():
+        records, bits, inits = self.records, self.seen.bits, self._counts[packed.INIT]
+        if np.count_nonzero(self.roots) < len(self):
             raise ValueError("a root id is zero")
-        if np.count_nonzero(records["spout_task"]) != inits:
+        if (np.count_nonzero(records["spout_task"]) if bits["spout_task"] else 0) != inits:
             raise ValueError("an init names no spout task")
-        for name in ("message_timeout_ms", "progress_timeout_ms") if inits else ():
-            is_given = records[name] != 0
-            if is_given.any() and not all_in_range(records[name][is_given], fields.TIMEOUT_MS):
+        for name in ("message_timeout_ms", "progress_timeout_ms"):
+            if bits[name] and not all_in_range(records[name][records[name] != 0], fields.TIMEOUT_MS):
                 raise ValueError("a timeout is out of range")
 
     def _check_names(self) -> None:
@@ -208,21 +218,18 @@ class ColumnBatch(OperationBatch):
             fields.name(self.strings[number - 1])
 
     def _check_texts(self) -> None:
-        if self.strings.lengths.max() <= fields.MESSAGE_ID_BYTES:  # a character has a byte or more
+        # a character has a byte or more
+        if not self.seen.bits["text"] or self.strings.lengths.max() <= fields.MESSAGE_ID_BYTES:
             return
         for op, check_text in _TEXT_CHECKS.items():
             for number in set(self.records["text"][self.records["op"] == op].tolist()) - {0}:
                 check_text(self.strings[number - 1])
 
-    @cached_property
-    def _rows_by_layout(self) -> dict[Layout, EncodedRows]:
-        return {}
-
     def _rows(self, layout: Layout) -> EncodedRows:
         """Encode all but the indexes of spout tasks, once: a fingerprint needs them with others."""
         rows = self._rows_by_layout.get(layout)
         if rows is None:
-            rows = EncodedRows(self.records, self.strings, self.roots, self.traceparents, layout)
+            rows = EncodedRows(self.records, self.seen, self.strings, self.roots, self.traceparents, layout)
             self._rows_by_layout[layout] = rows
         return rows
 

@@ -1,6 +1,7 @@
 """Decodes a packed batch into columns: its records become one array without a copy."""
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from acker_protocol.wire.packed import (
@@ -19,16 +20,15 @@ from acker_protocol.wire.packed import (
     OUTSTANDING_GIVEN,
     PROGRESS_GIVEN,
     RESET_TIMEOUT,
+    TRACED,
     check_unpacked_size,
     read_header,
 )
-from numpy.typing import NDArray
 
-from acker_service.operations.column_batch import RECORDS, ColumnBatch
+from acker_service.operations.column_batch import RAW_RECORD, RECORDS, ColumnBatch
 from acker_service.operations.trace_fields import take_trace_fields
-from acker_service.redis.column_codec import EncodedStrings
+from acker_service.redis.column_codec import EncodedStrings, Overview
 
-_WORD = 4
 _FLAGS = FORMS + OUTSTANDING_GIVEN + PROGRESS_GIVEN + 1
 """Flags are below this: two say that a number is given which otherwise has to be zero, the others are forms."""
 
@@ -46,6 +46,12 @@ _OWN = {
 }
 """The fields that may be other than zero, by op and flags, besides those of the flags themselves."""
 
+_ZEROS = {
+    (op, flags): set(RECORDS.names or ()) - own - {"flags"} - {field for field, flag in GIVEN if flags & flag}
+    for (op, flags), own in _OWN.items()
+}
+"""The fields that have to be zero, by op and flags."""
+
 
 def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
     """Decode a batch of ``max_operations`` operations at most, which unpacks to ``max_bytes`` at most.
@@ -59,24 +65,34 @@ def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
     strings = EncodedStrings(body[at + count * LENGTH_BYTES :], np.frombuffer(body, ">u4", count, at))
     if strings.ends[-1] != len(strings.raw):
         raise ValueError("the strings do not fill the body")
-    check_unpacked_size(at + _copied_bytes(records, strings.lengths), max_bytes=max_bytes)
+    batch = ColumnBatch(records, strings)
+    check_unpacked_size(at + _copied_bytes(batch), max_bytes=max_bytes)
     _check_characters(strings)
-    records, trace_fields = take_trace_fields(records, strings)
-    _check_fields(records, strings=count)
-    batch = ColumnBatch(_with_reasons(records), strings, trace_fields)
+    if batch.seen.bits["flags"] & (NAMED | TRACED):
+        records, trace_fields = take_trace_fields(records, strings)
+        batch = replace(batch, records=records, trace_fields=trace_fields)
+    _check_fields(batch)
+    batch = _with_reasons(batch)
     batch.check()
     return batch
 
 
-def _copied_bytes(records: NDArray[np.void], lengths: NDArray[Any]) -> int:
+def _may_fail(batch: ColumnBatch) -> bool:
+    """Whether any operation may be a fail; False: none is."""
+    return batch.seen.bits["op"] & FAIL == FAIL
+
+
+def _copied_bytes(batch: ColumnBatch) -> int:
     """Compute the bytes of the texts, reasons, components and names of all records, as often as records point to them.
 
-    ``lengths`` are those of the strings by their numbers; that of number 0, which is none, is zero.
+    The length of string number 0, which is none, is zero.
     """
-    columns = [records["text"], records["component"]]
-    columns.append(records["spout_task"][records["op"] == FAIL])
-    names_edges = records["flags"] & NAMED != 0
-    if names_edges.any():
+    records, bits, lengths = batch.records, batch.seen.bits, batch.strings.lengths
+    columns = [records[pointer] for pointer in ("text", "component") if bits[pointer]]
+    if _may_fail(batch):
+        columns.append(records["spout_task"][records["op"] == FAIL])
+    if bits["flags"] & NAMED:
+        names_edges = records["flags"] & NAMED != 0
         columns.append(records["edge_id"][names_edges & (records["op"] == INIT)])
     total = 0
     for pointers in columns:
@@ -86,34 +102,14 @@ def _copied_bytes(records: NDArray[np.void], lengths: NDArray[Any]) -> int:
     return total
 
 
-def _with_reasons(records: NDArray[np.void]) -> NDArray[np.void]:
-    """Return packed records with the reasons of fails where other operations have their text."""
-    fails = records["op"] == FAIL
-    if not fails.any():
-        return records
+def _with_reasons(batch: ColumnBatch) -> ColumnBatch:
+    """Return the batch with the reasons of fails where other operations have their text."""
+    records = batch.records
+    if not _may_fail(batch) or not (fails := records["op"] == FAIL).any():
+        return batch
     moved = records.copy()
     moved["text"][fails], moved["spout_task"][fails] = records["spout_task"][fails], 0
-    return moved
-
-
-def _zeros() -> NDArray[np.uint32]:
-    """Give, by op and flags, the bits of a record that have to be zero; all of them where an op has no such flags."""
-    bits = np.full(((RESET_TIMEOUT + 1) * _FLAGS, RECORDS.itemsize // _WORD), 2**32 - 1, np.uint32)
-    for (op, flags), own in _OWN.items():
-        given = {field for field, flag in GIVEN if flags & flag}
-        for field in own | given:
-            bits[op * _FLAGS + flags, _words(field)] = 0
-    return bits
-
-
-def _words(field: str) -> slice:
-    """Return the 32-bit words of a record that a field is in; op and flags share one."""
-    assert RECORDS.fields is not None
-    kind, offset = RECORDS.fields[field][:2]
-    return slice(offset // _WORD, (offset + kind.itemsize - 1) // _WORD + 1)
-
-
-_ZEROS = _zeros()
+    return replace(batch, records=moved)
 
 
 def _check_characters(strings: EncodedStrings) -> None:
@@ -126,14 +122,25 @@ def _check_characters(strings: EncodedStrings) -> None:
             raise ValueError("a string ends within a character")
 
 
-def _check_fields(records: NDArray[np.void], *, strings: int) -> None:
+def _check_fields(batch: ColumnBatch) -> None:
     """Raise ``ValueError`` where an operation has a field that is not one of its kind, or an unknown spout task."""
+    for seen in _by_kind(batch):
+        zeros = _ZEROS.get((seen.bits["op"], seen.bits["flags"]))
+        if zeros is None or any(seen.bits[field] for field in zeros):
+            raise ValueError("an op or a flag is unknown, or a field has to be zero")
+    if batch.seen.bits["spout_task"] and batch.records["spout_task"].max() > len(batch.strings):
+        raise ValueError("a string is not in the table")
+
+
+def _by_kind(batch: ColumnBatch) -> Iterator[Overview]:
+    """Look at the records of each op with each flags, kind by kind. Raises ``ValueError`` for unknown ones."""
+    if batch.seen.is_one_kind and len(batch):
+        yield batch.seen
+        return
+    records = batch.records
     ops, flags = records["op"].astype(np.intp), records["flags"]
     if (ops > RESET_TIMEOUT).any() or (flags >= _FLAGS).any():
         raise ValueError("an op or a flag is unknown")
-    words, kinds = records.view(np.uint32).reshape(-1, _ZEROS.shape[1]), ops * _FLAGS + flags
-    is_one_kind = (kinds == kinds[:1]).all()  # then nothing has to be gathered
-    if (words & _ZEROS[kinds[:1] if is_one_kind else kinds]).any():
-        raise ValueError("a field has to be zero")
-    if records["spout_task"].max(initial=0) > strings:
-        raise ValueError("a string is not in the table")
+    kinds, raw = ops * _FLAGS + flags, records.view(RAW_RECORD)
+    for kind in np.flatnonzero(np.bincount(kinds)):
+        yield Overview.of(raw[kinds == kind].view(RECORDS))

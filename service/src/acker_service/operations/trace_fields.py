@@ -10,7 +10,7 @@ from acker_protocol.wire.packed import ACK, FAIL, INIT, NAMED, OUTSTANDING_GIVEN
 from numpy.typing import NDArray
 
 from acker_service.redis.codec import encode_names
-from acker_service.redis.column_codec import NO_TRACE_FIELDS, TraceFields
+from acker_service.redis.column_codec import TraceFields
 
 _POINTERS = {INIT: "edge_id", ACK: "text", FAIL: "text"}
 """The field by which a record points to the names of edges."""
@@ -23,14 +23,9 @@ def encode_lists(lists: Iterable[tuple[int, Sequence[str]]]) -> dict[int, bytes]
 
 
 def take_trace_fields(records: NDArray[np.void], strings: Sequence[str]) -> tuple[NDArray[np.void], TraceFields]:
-    """Return packed records without that, and what it is; the same records where they have none of it.
-
-    Raises ``ValueError`` for what the reference codec refuses.
-    """
+    """Return packed records without that, and what it is. Raises ``ValueError`` where the reference codec does."""
     flags = records["flags"]
     rows = np.flatnonzero(flags & (NAMED | TRACED))
-    if not len(rows):
-        return records, NO_TRACE_FIELDS
     taken, names, traced = records.copy(), dict[int, bytes](), list[int]()
     for row, op, own in zip(rows.tolist(), records["op"][rows].tolist(), flags[rows].tolist(), strict=True):
         if own & TRACED:

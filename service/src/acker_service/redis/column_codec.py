@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ _NAMES = int(OperationFlag.NAMES)  # numpy converts an enum's member three times
 _TRACED = int(OperationFlag.TRACED)
 _SAMPLE_MULTIPLIER = np.uint32(tracing.SAMPLE_MULTIPLIER)
 _LENGTH_BYTES = 2
+_WORD_BYTES = 4
 _TRACEPARENT_BYTES = 25
+_ROW_TYPES = 256
+"""So many types of rows are kept; they differ in the widths of optional fields."""
 
 _Join = Callable[[Indexes], bytes]
 
@@ -33,9 +37,10 @@ class EncodedStrings(Sequence[str]):
 
     def __init__(self, raw: bytes, lengths: NDArray[Any]) -> None:
         self.raw = raw
-        self.lengths = np.zeros(len(lengths) + 1, np.intp)
-        self.lengths[1:] = lengths
-        self.ends = np.cumsum(self.lengths)
+        self.lengths = self.ends = np.zeros(len(lengths) + 1, np.intp)
+        if len(lengths):
+            self.lengths[1:] = lengths
+            self.ends = np.cumsum(self.lengths)
 
     @classmethod
     def of(cls, strings: Sequence[str]) -> "EncodedStrings":
@@ -68,6 +73,28 @@ class EncodedStrings(Sequence[str]):
         column = np.empty(len(numbers), [("length", ">u2"), ("text", items.dtype)])
         column["length"], column["text"] = lengths, items[self.ends[numbers] - lengths]
         return column.view(f"V{column.itemsize}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """What the records of a batch have, in one pass over them.
+
+    ``bits`` are the fields of all records, combined by OR: a field that is zero there is zero in each of them.
+    ``is_one_kind`` says whether all have the same op and flags, which are those of ``bits`` then.
+    """
+
+    bits: Mapping[str, int]
+    is_one_kind: bool
+
+    @classmethod
+    def of(cls, records: NDArray[np.void]) -> "Overview":
+        """Look at records of the packed form, which lie one behind the other."""
+        words = records.view(np.uint32).reshape(-1, records.itemsize // _WORD_BYTES)
+        combined = np.bitwise_or.reduce(words, axis=0)
+        fields = combined.view(records.dtype).item()
+        # op and flags are one word: one that all have is their combination
+        is_one_kind = bool((words[:, 0] == combined[0]).all())
+        return cls(bits=dict(zip(records.dtype.names or (), fields, strict=True)), is_one_kind=is_one_kind)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,31 +144,34 @@ class _OptionalField:
 class EncodedRows:
     """Operations, each encoded as a row of bytes that is as long as the longest one.
 
-    ``records`` have the layout of the packed form and point to ``strings``; ``roots`` are their root ids as integers of
-    this machine; ``traceparents`` are encoded, by row. Only the index of an init's spout task is missing.
+    ``records`` have the layout of the packed form and point to ``strings``; ``seen`` is what they have; ``roots`` are
+    their root ids as integers of this machine; ``traceparents`` are encoded, by row. Only the index of an init's spout
+    task is missing.
     """
 
     def __init__(
         self,
         records: NDArray[np.void],
+        seen: Overview,
         strings: EncodedStrings,
         roots: NDArray[np.uint64],
         traceparents: Mapping[int, bytes],
         layout: Layout,
     ) -> None:
-        optional = list(_optional_fields(records, strings, roots, traceparents))
-        kinds = [*_OPERATION.descr, *((str(place), each.values.dtype) for place, each in enumerate(optional))]
-        self._rows = rows = np.empty(len(records), kinds)
+        optional = list(_optional_fields(records, seen.bits, strings, roots, traceparents))
+        self._rows = rows = np.empty(len(records), _row_type(*(each.width for each in optional)))
+        kinds: Any = seen.bits if seen.is_one_kind else records
+        op, packed_flags = kinds["op"], kinds["flags"]  # one for all, or a column
         # the form of an operation has the same bits in its flags as in the byte of its kind
-        rows["op"] = records["op"] | records["flags"] & packed.FORMS
+        rows["op"] = op | packed_flags & packed.FORMS
         for field in ("root_id", "ack_val", "outstanding"):
             rows[field] = records[field]
         rows["bucket"] = layout.bucket_of(roots)
         # packed, the same bit says the opposite; a plain fail and a reset have no outstanding
-        has_outstanding = (records["op"] <= packed.ACK) | (records["flags"] & packed.ENDS_EDGE != 0)
-        flags = (records["flags"] ^ packed.OUTSTANDING_GIVEN) & has_outstanding
+        has_outstanding = (op <= packed.ACK) | (packed_flags & packed.ENDS_EDGE != 0)
+        flags = (packed_flags ^ packed.OUTSTANDING_GIVEN) & has_outstanding
         for place, each in enumerate(optional):
-            flags |= each.given * np.uint8(each.flag)
+            flags = flags | each.given * np.uint8(each.flag)
             rows[str(place)] = each.values
         rows["flags"] = flags
         self._sizes = [each.sizes for each in optional]
@@ -194,26 +224,37 @@ class EncodedRows:
         return join_all
 
 
+@lru_cache(maxsize=_ROW_TYPES)
+def _row_type(*widths: int) -> np.dtype[np.void]:
+    """Return the type of a row whose optional fields have these widths."""
+    return np.dtype([*_OPERATION.descr, *((str(place), f"V{width}") for place, width in enumerate(widths))])
+
+
 def _optional_fields(
-    records: NDArray[np.void], strings: EncodedStrings, roots: NDArray[np.uint64], traceparents: Mapping[int, bytes]
+    records: NDArray[np.void],
+    bits: Mapping[str, int],
+    strings: EncodedStrings,
+    roots: NDArray[np.uint64],
+    traceparents: Mapping[int, bytes],
 ) -> Iterator[_OptionalField]:
-    """Yield the optional fields that some operations have, in the order of their flags."""
-    timeouts = records["message_timeout_ms"]
-    if (given := timeouts != 0).any():
-        yield _fixed_size(OperationFlag.MESSAGE_TIMEOUT, given, timeouts.astype(">u4"))
-    if (given := records["flags"] & packed.PROGRESS_GIVEN != 0).any():
+    """Yield the optional fields that some operations have, in the order of their flags; ``bits`` are the overview's."""
+    if bits["message_timeout_ms"]:
+        timeouts = records["message_timeout_ms"]
+        yield _fixed_size(OperationFlag.MESSAGE_TIMEOUT, timeouts != 0, timeouts.astype(">u4"))
+    if bits["flags"] & packed.PROGRESS_GIVEN:
+        given = records["flags"] & packed.PROGRESS_GIVEN != 0
         yield _fixed_size(OperationFlag.PROGRESS_TIMEOUT, given, records["progress_timeout_ms"].astype(">u4"))
     for flag, field in ((OperationFlag.TEXT, "text"), (OperationFlag.COMPONENT, "component")):
-        numbers = records[field].astype(np.intp)
-        if (given := numbers != 0).any():
-            sizes = strings.lengths[numbers]
+        if bits[field]:
+            numbers = records[field].astype(np.intp)
+            given, sizes = numbers != 0, strings.lengths[numbers]
             is_short = sizes <= MAX_TEXT_BYTES
             values = strings.encode_column(numbers, max(1, int((sizes * is_short).max())))
             sizes = (sizes + _LENGTH_BYTES) * (given & is_short)
             yield _OptionalField(flag=flag, given=given, sizes=sizes, values=values)
-    edges = records["edge_id"].astype(np.uint64)
-    if (given := edges != 0).any():
-        yield _fixed_size(OperationFlag.EDGE_HASH, given, edge_hash(roots, edges).astype(">u8"))
+    if bits["edge_id"]:
+        edges = records["edge_id"].astype(np.uint64)
+        yield _fixed_size(OperationFlag.EDGE_HASH, edges != 0, edge_hash(roots, edges).astype(">u8"))
     if traceparents:
         rows, column = list(traceparents), np.zeros(len(records), f"V{_TRACEPARENT_BYTES}")
         given = np.zeros(len(records), bool)

@@ -77,7 +77,7 @@ def test_an_init_whose_timeout_exceeds_the_dedupe_window_is_found(
 
 def test_a_single_operation_is_counted_by_kind_and_state() -> None:
     part = ShardPart(shard=0, request_order=(0,), apply_order=(0,))
-    counted = [[*SingleOperation(each).count_by_kind_and_state(part, "f")] for each in ALL]
+    counted = [[*SingleOperation(each).count_by_kind_and_state([(part, "f")])] for each in ALL]
     assert counted == [[(kind, "failed", 1)] for kind in ("init", "ack", "fail", "reset_timeout")]
 
 

@@ -25,6 +25,10 @@ requests = st.lists(
     ),
     max_size=20,
 )
+records = st.fixed_dictionaries(
+    {"op": st.integers(0, 5), "flags": st.integers(0, 3)},
+    optional={"outstanding": st.integers(-2, 2), "root_id": st.integers(0, 2**64 - 1), "text": st.integers(0, 300)},
+)
 shard_counts = st.integers(1, 5)
 caps = st.booleans()
 STRINGS = ("reader", "42", "writer", "late", "bolt")
@@ -69,6 +73,18 @@ def test_a_record_has_its_fields_where_the_packed_form_has_them() -> None:
     values = tuple(range(1, 12))
     (record,) = np.frombuffer(packed.RECORD.pack(*values), RECORDS)
     assert tuple(record.tolist()) == values
+
+
+@given(st.lists(records, max_size=5))
+def test_a_field_is_seen_where_any_record_has_it_and_one_kind_where_all_are_alike(some: list[dict[str, int]]) -> None:
+    seen = columns(*some).seen
+    assert RECORDS.names is not None
+    assert {name: bool(bits) for name, bits in seen.bits.items()} == {
+        name: any(record.get(name) for record in some) for name in RECORDS.names
+    }
+    kinds = {(record["op"], record["flags"]) for record in some}
+    assert seen.is_one_kind == (len(kinds) <= 1)
+    assert not seen.is_one_kind or (seen.bits["op"], seen.bits["flags"]) in kinds or not some
 
 
 def test_there_are_as_many_operations_as_records() -> None:
@@ -263,24 +279,30 @@ def test_the_roots_below_the_threshold_are_traced(trace_threshold: int, ids: lis
     assert encode(range(len(ids))) == b"".join(encoded)
 
 
-@given(messages=requests, codes=st.text("pafeducmbsAFT", min_size=20, max_size=20))
+@given(messages=requests, codes=st.text("pafeducmbsAFT", min_size=22, max_size=22))
 def test_operations_are_counted_by_kind_and_state(messages: list[Operation], codes: str) -> None:
     messages = [*messages, *OTHERS[: len(messages) % 3]]
-    order = range(0, len(messages), 2)
-    part = ShardPart(shard=0, request_order=order, apply_order=order)
+    orders = [range(place, len(messages), 2) for place in range(2)]
+    parts = [
+        (ShardPart(shard=place, request_order=order, apply_order=order), codes[place::2][: len(order)])
+        for place, order in enumerate(orders)
+    ]
     pairs = [
-        (KINDS[type(messages[index])], STATES[code]) for index, code in zip(order, codes[: len(order)], strict=True)
+        (KINDS[type(messages[index])], STATES[code])
+        for part, own in parts
+        for index, code in zip(part.apply_order, own, strict=True)
     ]
     counted = Counter[tuple[str, str]]()
-    for kind, state, count in batch_of(messages).count_by_kind_and_state(part, codes[: len(order)]):
+    for kind, state, count in batch_of(messages).count_by_kind_and_state(parts):
         counted[kind, state] += count
     assert counted == Counter(pairs)
 
 
 def test_the_operations_of_one_kind_are_counted_by_state() -> None:
     batch = batch_of([Ack(root_id=root, ack_val=1) for root in range(1, 5)])
-    [part] = batch.split(Layout(shards=1, buckets=8), capped=False)
-    assert [*batch.count_by_kind_and_state(part, "papa")] == [("ack", "acked", 2), ("ack", "pending", 2)]
+    first, second = batch.split(Layout(shards=2, buckets=8), capped=False)
+    counted = batch.count_by_kind_and_state([(first, "pa"), (second, "ap")])
+    assert [*counted] == [("ack", "acked", 2), ("ack", "pending", 2)]
 
 
 LONG = "m" * 1_025
