@@ -21,11 +21,11 @@ func (s *session) deliver(ctx context.Context, operations []*operation) error {
 		if err != nil {
 			return err
 		}
-		left, most := s.retryableOf(operations, states, time.Since(since), asked)
+		left, least := s.retryableOf(operations, states, time.Since(since), asked)
 		if len(left) == 0 {
 			return firstRefused(operations, states)
 		}
-		if err := sleep(ctx, max(min(pauses.next(), most), asked)); err != nil {
+		if err := sleep(ctx, max(min(pauses.next(), least), asked)); err != nil {
 			return canceled(written[0], err)
 		}
 		written = rewriteRefused(s.topology, written, left)
@@ -54,22 +54,22 @@ func (s *session) sendAll(
 	return asked, nil
 }
 
-// retryableOf returns the operations that were not admitted and whose time is not over before the wait that the acker
-// asks for, and how long the first of them has left.
+// retryableOf returns the operations that were not admitted and may be sent again, after the wait that the acker asks
+// for, and the least time that any of them has left.
 func (s *session) retryableOf(
 	operations []*operation, states map[*operation]string, age, asked time.Duration,
-) (left []*operation, most time.Duration) {
+) (left []*operation, least time.Duration) {
 	for _, each := range operations {
 		own := s.limitOf(each) - age
 		if !isNotAdmitted(states[each]) || own < max(asked, shortestPause) {
 			continue
 		}
-		if len(left) == 0 || own < most {
-			most = own
+		if len(left) == 0 || own < least {
+			least = own
 		}
 		left = append(left, each)
 	}
-	return left, most
+	return left, least
 }
 
 func (s *session) limitOf(each *operation) time.Duration {

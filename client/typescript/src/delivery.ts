@@ -68,7 +68,7 @@ async function send(
   return askedMs;
 }
 
-/** Return for how many milliseconds more those are sent again that were not admitted. */
+/** Return the operations that were not admitted and may be sent again, each with the milliseconds that it has left. */
 function retryable(
   operations: readonly Operation[],
   results: ReadonlyMap<Operation, OperationResult>,

@@ -81,7 +81,7 @@ def _send(session: "RetrySession", written: "Sequence[Request]") -> Flow[Sent]:
 def _retryable(
     results: "Sequence[OperationResult]", config: "ClientConfig", *, age_s: float, asked_s: float
 ) -> dict[int, float]:
-    """Return for how many seconds more those are sent again that were not admitted, by their place."""
+    """Return, by index, the seconds left of each operation that was not admitted and may be sent again."""
     left = {
         index: _limit_s(result.operation, config) - age_s
         for index, result in enumerate(results)
