@@ -112,7 +112,7 @@ class ReplayQueue:
         self._recently_ended: dict[str, None] = {}
         self._due: list[tuple[float, int, ReplayMessage]] = []
         self._order = count()
-        task.follow(self)
+        task.observe_refusals(self)
 
     def __len__(self) -> int:
         return len(self._pending) + len(self._due)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     Handled = Callable[[tuple[Completion, ...]], None]
 
 
-class Follower(Protocol):
-    """Keeps something of each root until its end."""
+class RefusalObserver(Protocol):
+    """Is called for each root of a spout task whose init was refused in a batch."""
 
     def drop_refused(self, root_id: str) -> None:
-        """Hear that a batch was not allowed to begin a root, which may be another's."""
+        """Forget a root, if it was emitted here."""
 
 
 class SpoutTask:
@@ -44,7 +44,7 @@ class SpoutTask:
         self.pending = PendingRoots()
         self._is_parents = False
         self.handled = handled
-        self._followers: tuple[ref[Follower], ...] = ()
+        self._observers: tuple[ref[RefusalObserver], ...] = ()
         self._session = session
         self._clock = session.config.clock
         self._limit = PendingLimit()
@@ -106,16 +106,16 @@ class SpoutTask:
             timeout_s = root.message_timeout or info.message_timeout_ms / 1000
             self.pending.add(root, now_s=self._clock.monotonic(), timeout_s=timeout_s)
 
-    def follow(self, follower: Follower) -> None:
-        """Let somebody hear, as long as it is referenced elsewhere, which roots of batches are refused."""
-        self._followers = (*(known for known in self._followers if known() is not None), ref(follower))
+    def observe_refusals(self, observer: RefusalObserver) -> None:
+        """Call an observer, as long as it is referenced elsewhere, for each root that is refused in a batch."""
+        self._observers = (*(known for known in self._observers if known() is not None), ref(observer))
 
     def drop_refused(self, root_id: str) -> None:
-        """Forget a root whose init was refused in a batch, and let those forget it who follow."""
+        """Forget a root whose init was refused in a batch, here and in the observers."""
         self.pending.drop(root_id)
-        for known in self._followers:
-            if (follower := known()) is not None:
-                follower.drop_refused(root_id)
+        for known in self._observers:
+            if (observer := known()) is not None:
+                observer.drop_refused(root_id)
 
     def release(self) -> None:
         """End the emit of a root."""
