@@ -41,6 +41,7 @@ def test_an_ack_after_the_end_says_so(connect):
     acker.close()
     with pytest.raises(ClientClosed):
         acker.ack(tup)
+    assert not tup.closed
 
 
 def test_an_ack_that_waits_for_space_when_its_acker_is_closed_is_refused_and_its_tuple_stays_open(connect, service):

@@ -186,6 +186,15 @@ def test_a_refused_batch_is_sent_for_the_last_time_when_emit_timeout_is_over(con
     assert time.monotonic() - began == pytest.approx(20, abs=0.002)
 
 
+def test_a_refused_batch_is_sent_no_more_often_for_many_timeouts(connect, service, time):
+    service.refusals += [OperationState.MAILBOX_FULL] * 10_000
+    with connect(emit_timeout=20) as acker:
+        spout = met(acker, service).shared_spout("orders")
+        with pytest.raises(BatchError):
+            emit_batch(acker, spout, *({"message_timeout": 5 + number / 10} for number in range(50)))
+    assert len(time.slept) < 10, "with doubled waits from 50 ms up to 5 s"
+
+
 def test_of_a_batch_only_what_has_time_for_it_waits_as_long_as_the_service_asks(connect, service):
     with connect(emit_timeout=20) as acker:
         spout = met(acker, service).shared_spout("orders")

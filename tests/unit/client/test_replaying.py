@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 from acker_client import BatchError, OperationsLost, OperationState, Outcome, ReplayPolicy, UsageError
+from acker_protocol.errors import Unauthorized
 
 TIMES = {"until": 30, "poll_timeout": 1}
 
@@ -145,6 +146,18 @@ def test_a_later_attempt_that_a_batch_may_not_begin_is_made_again(acker, spout, 
     service.refusals.clear()
     replay.run(on_ack=acked.append, **TIMES)
     assert ([attempt for _, attempt in queue.sent], acked, replay.pending) == ([1, 2, 2], ["42"], 0)
+
+
+def test_a_message_whose_batch_does_not_get_through_times_out_and_is_emitted_again(acker, service):
+    queue, acked = Queue(acker), []
+    replay = acker.shared_spout("orders").replay(queue.send)
+    with acker.batch():
+        replay.emit("41")
+    service.faults += [Unauthorized("no key")]
+    with pytest.raises(Unauthorized), acker.batch():
+        replay.emit("42", message_timeout=1)
+    replay.run(on_ack=acked.append, until=200, poll_timeout=1)  # its init may be on its way for as long
+    assert ([attempt for _, attempt in queue.sent], acked, replay.pending) == ([1, 1, 2], ["41", "42"], 0)
 
 
 def test_what_an_earlier_ack_came_to_does_not_cost_the_message(acker, spout):

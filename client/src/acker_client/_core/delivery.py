@@ -27,8 +27,9 @@ Sent = tuple[list[OperationResult], float]
 def deliver(session: "RetrySession", operations: "Sequence[Operation]") -> Flow[list[OperationResult]]:
     """Send operations, and those that were not admitted again until they are or their time is over.
 
-    The last attempt is made when it is over, and none where the service asks to wait for longer. The results come in
-    the order of the operations; those that stay refused are among them.
+    The last attempt is made when it is over, and none where the service asks to wait for longer. Of several, those with
+    less time are sent with the others while they have some. The results come in the order of the operations; those that
+    stay refused are among them.
     """
     clock = session.config.clock
     since = clock.monotonic()
@@ -36,7 +37,7 @@ def deliver(session: "RetrySession", operations: "Sequence[Operation]") -> Flow[
     written = requests.write_operations(session.topology, operations)
     results, asked_s = yield from _send(session, written)
     while left := _retryable(results, session.config, age_s=clock.monotonic() - since, asked_s=asked_s):
-        yield Sleep(seconds=max(min(next(delays), *left.values()), asked_s))
+        yield Sleep(seconds=max(min(next(delays), max(left.values())), asked_s))
         written = rewrite_refused(session.topology, written, [results[index].operation for index in left])
         newer, asked_s = yield from _send(session, written)
         for index, result in zip(left, newer, strict=True):

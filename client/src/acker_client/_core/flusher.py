@@ -90,6 +90,10 @@ class Flusher:
             yield from self.send_due(unless=lambda: self._is_closed or not self.buffer.is_full)
             if self.buffer.is_full and not self._is_closed:
                 yield from self._wait_until_due()
+        self.check_open()
+
+    def check_open(self) -> None:
+        """Raise `ClientClosed` once the client is closed, or being closed."""
         if self._is_closed:
             raise ClientClosed("the client was closed before the ack was buffered")
 

@@ -112,6 +112,7 @@ class ReplayQueue:
         self._recently_ended: dict[str, None] = {}
         self._due: list[tuple[float, int, ReplayMessage]] = []
         self._order = count()
+        task.receives = True  # also before `run` reads: a root whose batch did not get through times out
         task.observe_refusals(self)
 
     def __len__(self) -> int:
@@ -131,7 +132,10 @@ class ReplayQueue:
             raise
 
     def drop_refused(self, root_id: str) -> None:
-        """Leave a message whose init was refused in a batch to the caller, who hears of it; repeat a later attempt."""
+        """Leave a message whose init was refused in a batch to the caller, who hears of it.
+
+        A later attempt, which `run` made within a batch, is due again at once, under the same number.
+        """
         message = self._pending.pop(root_id, None)
         if message is not None and message.attempt > 1:
             heapq.heappush(self._due, (self._clock.monotonic(), next(self._order), message))

@@ -1,7 +1,7 @@
 """A spout task in this process: its registration, its free slots, and the roots whose completions it awaits."""
 
 from typing import TYPE_CHECKING, Protocol
-from weakref import ref
+from weakref import WeakSet
 
 from acker_protocol.errors import MaxSpoutPending, NotFound, UnknownSpout
 from acker_protocol.operations import Outcome
@@ -44,7 +44,7 @@ class SpoutTask:
         self.pending = PendingRoots()
         self._is_parents = False
         self.handled = handled
-        self._observers: tuple[ref[RefusalObserver], ...] = ()
+        self._observers: WeakSet[RefusalObserver] = WeakSet()
         self._session = session
         self._clock = session.config.clock
         self._limit = PendingLimit()
@@ -108,14 +108,13 @@ class SpoutTask:
 
     def observe_refusals(self, observer: RefusalObserver) -> None:
         """Call an observer, as long as it is referenced elsewhere, for each root that is refused in a batch."""
-        self._observers = (*(known for known in self._observers if known() is not None), ref(observer))
+        self._observers.add(observer)
 
     def drop_refused(self, root_id: str) -> None:
         """Forget a root whose init was refused in a batch, here and in the observers."""
         self.pending.drop(root_id)
-        for known in self._observers:
-            if (observer := known()) is not None:
-                observer.drop_refused(root_id)
+        for observer in list(self._observers):
+            observer.drop_refused(root_id)
 
     def release(self) -> None:
         """End the emit of a root."""

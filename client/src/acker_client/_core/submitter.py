@@ -171,6 +171,7 @@ class Submitter:
 
     def _ack_now(self, tup: "ReceivedTuple", *, dropped: bool) -> "Flow[list[OperationState]]":
         """Ack a tuple whose acks do not linger, by a request of their own."""
+        self.flusher.check_open()
         acks = FoldedOperations()
         acks.add_acks(tup.take_acks(), tup.component, fold=False, is_traced=self.is_traced, dropped=dropped)
         return (yield from self._send(acks.operations()))
