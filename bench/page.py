@@ -153,7 +153,8 @@ def results(document: Document) -> list[Result]:
 def all_lines(document: Document) -> shown.Lines:
     """Read the lines of the run, and those of what was measured apart."""
     apart = (_line(line) for part in document["apart"] for line in part["lines"])
-    return shown.Lines.of([*results(document), *apart])
+    notes = {part["group"]: part["note"] for part in document["apart"]}
+    return shown.Lines.of([*results(document), *apart], notes)
 
 
 def _line(own: Document) -> Line:

@@ -4,8 +4,8 @@ Every figure is read from a line of the run, and has two digits that count, so t
 show it alike. `bench.page` says where each table stands.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bench import client, delivery, http_batches, memory, peers_cost, queues, single, timeouts, word_tree
 from bench import outage as measured_outage
@@ -19,6 +19,9 @@ CALM_ROW = f"from a deadline to the arrival of its completion, at {CALM_RATE:,.0
 """How the lateness of timeouts is called that the README promises."""
 
 WAVE_ROW = f"the same in a wave, at {WAVE_RATE:,.0f} a second for {FULL.due_s:g} seconds"
+APART = {"tasks that publish tasks": queues.GROUP, "chords of Celery": "celery", "flows of BullMQ": "bullmq"}
+"""How the rows are called that may be of another run than the others, and the group of each."""
+
 WEBHOOK_ROW = "from the last ack to the webhook, at 1,000 roots a second"
 
 
@@ -28,18 +31,19 @@ class MissingFigureError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of a run, by their group and their name."""
+    """The lines of a run, by their group and their name; ``apart`` says of what other run a group is."""
 
     found: dict[tuple[str, str], Line]
+    apart: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, results: Iterable[Result]) -> "Lines":
+    def of(cls, results: Iterable[Result], apart: Mapping[str, str] | None = None) -> "Lines":
         """Read the lines among all that was measured; of two that are called alike the first counts."""
         found: dict[tuple[str, str], Line] = {}
         for line in results:
             if isinstance(line, Line):
                 found.setdefault((line.group, line.what), line)
-        return cls(found)
+        return cls(found, apart or {})
 
     def line(self, group: str, what: str) -> Line:
         """Return a line; raises `MissingFigureError` where the run lacks it."""
@@ -129,7 +133,9 @@ def beside(lines: Lines) -> str:
     cells = [
         (what, way, _or_not_measured(theirs, lines), _or_not_measured(ours, lines)) for what, way, theirs, ours in rows
     ]
-    return _table(("CPU µs a task, above the task that nobody tracks", "its own way", "takes", "Acker takes"), cells)
+    table = _table(("CPU µs a task, above the task that nobody tracks", "its own way", "takes", "Acker takes"), cells)
+    others = [f"*{what}* ({lines.apart[group]})" for what, group in APART.items() if group in lines.apart]
+    return f"{table}\n\nOf other runs: {', '.join(others)}." if others else table
 
 
 def _one_core(lines: Lines) -> list[tuple[str, ...]]:
