@@ -89,7 +89,7 @@ func (f *flusher) add(ctx context.Context, tuple *Tuple, form ackForm) error {
 	defer f.mutex.Unlock()
 	for f.closed || f.isFull() {
 		if f.closed {
-			return clientClosedKind.newError("the client was closed before the ack was buffered")
+			return clientClosedKind.newError("the client was closed before the ack was sent")
 		}
 		if f.session.onFull == OnFullRefuse {
 			return bufferFullKind.newError("%d operations are in flight, and the buffer size allows no more", f.inFlight())

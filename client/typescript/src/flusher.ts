@@ -111,7 +111,7 @@ export class Flusher {
       await new Promise<void>((resolve) => this.#spaceWanted.push(resolve));
     }
     if (this.#closed) {
-      throw new ClientClosedError("the client was closed before the ack was buffered");
+      throw new ClientClosedError("the client was closed before the ack was sent");
     }
   }
 

@@ -75,7 +75,7 @@ def test_an_ack_that_waits_for_space_when_its_acker_is_closed_is_refused_and_its
     answered.set()
     acking.join(60)
     closing.join(60)
-    assert [str(closed) for closed in heard] == ["the client was closed before the ack was buffered"]
+    assert [str(closed) for closed in heard] == ["the client was closed before the ack was sent"]
     assert not tup.closed
     assert len(service.writes()) == 1
 
@@ -109,7 +109,7 @@ async def test_an_ack_that_waits_for_space_in_a_loop_is_refused_likewise(service
     closing = asyncio.create_task(acker.close())
     await eventually(is_closing)
     answered.set()
-    with pytest.raises(ClientClosed, match="before the ack was buffered"):
+    with pytest.raises(ClientClosed, match="before the ack was sent"):
         await acking
     await closing
     assert not tup.closed

@@ -95,7 +95,7 @@ class Flusher:
     def check_open(self) -> None:
         """Raise `ClientClosed` once the client is closed, or being closed."""
         if self._is_closed:
-            raise ClientClosed("the client was closed before the ack was buffered")
+            raise ClientClosed("the client was closed before the ack was sent")
 
     def attend(self) -> Flow[None]:
         """Start a flusher if none runs, and wake it if a batch is full, which is not to linger."""

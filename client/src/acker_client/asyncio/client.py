@@ -96,7 +96,7 @@ class AsyncAcker(BaseClient):
     async def close(self) -> None:
         """Flush, and close the connections. Raises `OperationsLost`.
 
-        An ack that waits for space then raises `ClientClosed`, and its tuple is unchanged.
+        An ack that waits for space, or comes later, raises `ClientClosed`, and its tuple stays open.
         """
         self._submitter.flusher.close()
         try:

@@ -29,8 +29,6 @@ MAX_UNDER_WAY = 2
 MAX_WAIT_S = 0.002
 """How long they wait at most; a server that hangs does not hold them up longer."""
 
-_NOT_YET: Result = Applied(codes="", replayed=False)
-
 ApplyArgs = tuple[bytes, bytes, ApplyLimits, Sequence[ShardRequest]]
 """Settings, free slots, limits and requests of an `ApplyFunction`."""
 
@@ -97,20 +95,19 @@ class _PendingCall:
 class _Results:
     """The results of the parts of a request, in their order, for who waits for all of them."""
 
-    __slots__ = ("_missing", "found", "waiting")
+    __slots__ = ("_count", "_found", "waiting")
 
     def __init__(self, count: int) -> None:
-        self.found: list[Result | BaseException] = [_NOT_YET] * count
         self.waiting: Awaited[list[Result | BaseException]] = Awaited()
-        self._missing = count
+        self._count = count
+        self._found: dict[int, Result | BaseException] = {}
         if not count:
             self.waiting.set_result([])
 
     def note(self, place: int, result: Result | BaseException) -> None:
-        self.found[place] = result
-        self._missing -= 1
-        if not self._missing:
-            self.waiting.set_result(self.found)
+        self._found[place] = result
+        if len(self._found) == self._count:
+            self.waiting.set_result([self._found[number] for number in range(self._count)])
 
 
 class _Place:

@@ -70,8 +70,8 @@ class ColumnBatch(OperationBatch):
         return len(self.records)
 
     @cached_property
-    def seen(self) -> Overview:
-        """What the records have."""
+    def overview(self) -> Overview:
+        """Which fields any record has, and whether all are of one kind."""
         return Overview.of(self.records)
 
     @cached_property
@@ -101,7 +101,7 @@ class ColumnBatch(OperationBatch):
 
     def used_strings(self, *pointers: str) -> list[int]:
         """Return the numbers of the strings that these fields point to, each once."""
-        given = [pointer for pointer in pointers if self.seen.bits[pointer]]
+        given = [pointer for pointer in pointers if self.overview.bits[pointer]]
         if not given:
             return []
         is_used = np.zeros(len(self.strings) + 1, bool)
@@ -176,8 +176,8 @@ class ColumnBatch(OperationBatch):
     @cached_property
     def _counts(self) -> list[int]:
         """How many operations there are of each kind."""
-        if self.seen.is_one_kind:
-            return [len(self) if op == self.seen.bits["op"] else 0 for op in range(max(_KINDS) + 1)]
+        if self.overview.is_one_kind:
+            return [len(self) if op == self.overview.bits["op"] else 0 for op in range(max(_KINDS) + 1)]
         counts: list[int] = np.bincount(self.records["op"], minlength=max(_KINDS) + 1).tolist()
         return counts
 
@@ -204,7 +204,7 @@ class ColumnBatch(OperationBatch):
         return _group_by_root(self.roots, self.records["op"] == packed.INIT if capped else None)
 
     def _check_numbers(self) -> None:
-        records, bits, inits = self.records, self.seen.bits, self._counts[packed.INIT]
+        records, bits, inits = self.records, self.overview.bits, self._counts[packed.INIT]
         if np.count_nonzero(self.roots) < len(self):
             raise ValueError("a root id is zero")
         if (np.count_nonzero(records["spout_task"]) if bits["spout_task"] else 0) != inits:
@@ -219,7 +219,7 @@ class ColumnBatch(OperationBatch):
 
     def _check_texts(self) -> None:
         # a character has a byte or more
-        if not self.seen.bits["text"] or self.strings.lengths.max() <= fields.MESSAGE_ID_BYTES:
+        if not self.overview.bits["text"] or self.strings.lengths.max() <= fields.MESSAGE_ID_BYTES:
             return
         for op, check_text in _TEXT_CHECKS.items():
             for number in set(self.records["text"][self.records["op"] == op].tolist()) - {0}:
@@ -229,7 +229,7 @@ class ColumnBatch(OperationBatch):
         """Encode all but the indexes of spout tasks, once: a fingerprint needs them with others."""
         rows = self._rows_by_layout.get(layout)
         if rows is None:
-            rows = EncodedRows(self.records, self.seen, self.strings, self.roots, self.traceparents, layout)
+            rows = EncodedRows(self.records, self.overview, self.strings, self.roots, self.traceparents, layout)
             self._rows_by_layout[layout] = rows
         return rows
 

@@ -68,7 +68,7 @@ def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
     batch = ColumnBatch(records, strings)
     check_unpacked_size(at + _copied_bytes(batch), max_bytes=max_bytes)
     _check_characters(strings)
-    if batch.seen.bits["flags"] & (NAMED | TRACED):
+    if batch.overview.bits["flags"] & (NAMED | TRACED):
         records, trace_fields = take_trace_fields(records, strings)
         batch = replace(batch, records=records, trace_fields=trace_fields)
     _check_fields(batch)
@@ -77,9 +77,9 @@ def decode(body: bytes, *, max_operations: int, max_bytes: int) -> ColumnBatch:
     return batch
 
 
-def _may_fail(batch: ColumnBatch) -> bool:
-    """Whether any operation may be a fail; False: none is."""
-    return batch.seen.bits["op"] & FAIL == FAIL
+def _may_have_fails(batch: ColumnBatch) -> bool:
+    """Whether any operation may be a fail: the op of a fail has all bits of those of inits and acks together."""
+    return batch.overview.bits["op"] & FAIL == FAIL
 
 
 def _copied_bytes(batch: ColumnBatch) -> int:
@@ -87,9 +87,9 @@ def _copied_bytes(batch: ColumnBatch) -> int:
 
     The length of string number 0, which is none, is zero.
     """
-    records, bits, lengths = batch.records, batch.seen.bits, batch.strings.lengths
+    records, bits, lengths = batch.records, batch.overview.bits, batch.strings.lengths
     columns = [records[pointer] for pointer in ("text", "component") if bits[pointer]]
-    if _may_fail(batch):
+    if _may_have_fails(batch):
         columns.append(records["spout_task"][records["op"] == FAIL])
     if bits["flags"] & NAMED:
         names_edges = records["flags"] & NAMED != 0
@@ -105,7 +105,7 @@ def _copied_bytes(batch: ColumnBatch) -> int:
 def _with_reasons(batch: ColumnBatch) -> ColumnBatch:
     """Return the batch with the reasons of fails where other operations have their text."""
     records = batch.records
-    if not _may_fail(batch) or not (fails := records["op"] == FAIL).any():
+    if not _may_have_fails(batch) or not (fails := records["op"] == FAIL).any():
         return batch
     moved = records.copy()
     moved["text"][fails], moved["spout_task"][fails] = records["spout_task"][fails], 0
@@ -128,14 +128,14 @@ def _check_fields(batch: ColumnBatch) -> None:
         zeros = _ZEROS.get((seen.bits["op"], seen.bits["flags"]))
         if zeros is None or any(seen.bits[field] for field in zeros):
             raise ValueError("an op or a flag is unknown, or a field has to be zero")
-    if batch.seen.bits["spout_task"] and batch.records["spout_task"].max() > len(batch.strings):
+    if batch.overview.bits["spout_task"] and batch.records["spout_task"].max() > len(batch.strings):
         raise ValueError("a string is not in the table")
 
 
 def _by_kind(batch: ColumnBatch) -> Iterator[Overview]:
     """Look at the records of each op with each flags, kind by kind. Raises ``ValueError`` for unknown ones."""
-    if batch.seen.is_one_kind and len(batch):
-        yield batch.seen
+    if batch.overview.is_one_kind and len(batch):
+        yield batch.overview
         return
     records = batch.records
     ops, flags = records["op"].astype(np.intp), records["flags"]

@@ -144,7 +144,7 @@ class _OptionalField:
 class EncodedRows:
     """Operations, each encoded as a row of bytes that is as long as the longest one.
 
-    ``records`` have the layout of the packed form and point to ``strings``; ``seen`` is what they have; ``roots`` are
+    ``records`` have the layout of the packed form and point to ``strings``; ``overview`` is theirs; ``roots`` are
     their root ids as integers of this machine; ``traceparents`` are encoded, by row. Only the index of an init's spout
     task is missing.
     """
@@ -152,15 +152,15 @@ class EncodedRows:
     def __init__(
         self,
         records: NDArray[np.void],
-        seen: Overview,
+        overview: Overview,
         strings: EncodedStrings,
         roots: NDArray[np.uint64],
         traceparents: Mapping[int, bytes],
         layout: Layout,
     ) -> None:
-        optional = list(_optional_fields(records, seen.bits, strings, roots, traceparents))
+        optional = list(_optional_fields(records, overview.bits, strings, roots, traceparents))
         self._rows = rows = np.empty(len(records), _row_type(*(each.width for each in optional)))
-        kinds: Any = seen.bits if seen.is_one_kind else records
+        kinds: Any = overview.bits if overview.is_one_kind else records
         op, packed_flags = kinds["op"], kinds["flags"]  # one for all, or a column
         # the form of an operation has the same bits in its flags as in the byte of its kind
         rows["op"] = op | packed_flags & packed.FORMS

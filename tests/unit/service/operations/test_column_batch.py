@@ -77,7 +77,7 @@ def test_a_record_has_its_fields_where_the_packed_form_has_them() -> None:
 
 @given(st.lists(records, max_size=5))
 def test_a_field_is_seen_where_any_record_has_it_and_one_kind_where_all_are_alike(some: list[dict[str, int]]) -> None:
-    seen = columns(*some).seen
+    seen = columns(*some).overview
     assert RECORDS.names is not None
     assert {name: bool(bits) for name, bits in seen.bits.items()} == {
         name: any(record.get(name) for record in some) for name in RECORDS.names

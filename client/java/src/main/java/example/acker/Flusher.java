@@ -154,7 +154,7 @@ final class Flusher {
   private void waitForSpace() {
     while (closed || inFlight() >= session.settings.bufferSize()) {
       if (closed) {
-        throw new AckerException.ClientClosed("the client was closed before the ack was buffered");
+        throw new AckerException.ClientClosed("the client was closed before the ack was sent");
       }
       if (session.settings.onFull() == OnFull.THROW) {
         throw new AckerException.BufferFull(
