@@ -51,6 +51,7 @@ def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
         for number in progress.over(range(sizes.rounds)):
             for way, (code, (service, store)) in itertools.product(WAYS, baseline.turns(services, number)):
                 uvloop.run(Round(service, store, number).deliver(way, sizes.delivered, taken[code]))
+        for number in range(sizes.rounds):  # last, for they leave work behind that the commit's acker has not
             uvloop.run(Round(*services[""], number).delays(sizes, taken[""]))
             uvloop.run(Round(*services[""], number).changes(sizes, taken[""]))
     yield from _lines(*baseline.series(taken), sizes)
