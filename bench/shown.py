@@ -133,7 +133,9 @@ def beside(lines: Lines) -> str:
     cells = [
         (what, way, _or_not_measured(theirs, lines), _or_not_measured(ours, lines)) for what, way, theirs, ours in rows
     ]
-    table = _table(("CPU µs a task, above the task that nobody tracks", "its own way", "takes", "Acker takes"), cells)
+    table = _table(
+        ("CPU µs to track a task; of Storm, to process a tree", "how it tracks", "it takes", "Acker takes"), cells
+    )
     others = [f"*{what}* ({lines.apart[group]})" for what, group in APART.items() if group in lines.apart]
     return f"{table}\n\nOf other runs: {', '.join(others)}." if others else table
 
