@@ -68,17 +68,18 @@ def series(taken: Mapping[str, Mapping[str, Iterable[float]]]) -> tuple[dict[str
     return present, earlier
 
 
-def both(line: Line, earlier: Series | None) -> tuple[Line, Line | Skipped]:
+def both(line: Line, earlier: Series | None, *, ratio_at_most: float | None = None) -> tuple[Line, Line | Skipped]:
     """Return a line, and its figure beside that of the commit.
 
-    ``earlier`` None: the commit was not measured, and the second line says why.
+    ``earlier`` None: the commit was not measured, and the second line says why. ``ratio_at_most`` is what is to be
+    reached, as a ratio to the commit; without it the present code must not be slower in each of the rounds.
     """
     what = f"{line.what}, beside {NAME}"
     if earlier is None:
         return line, Skipped(group=line.group, what=what, why=MISSING)
     return line, Line(
         group=line.group, what=what, unit=line.unit, measured=line.measured, beside=NAME, base=earlier,
-        lowest_ratio_at_most=SLOWER, window=line.window,
+        ratio_at_most=ratio_at_most, lowest_ratio_at_most=SLOWER if ratio_at_most is None else None, window=line.window,
     )  # fmt: skip
 
 

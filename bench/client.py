@@ -153,18 +153,13 @@ def _lines(taken: dict[str, Series], earlier: dict[str, Series], compiled: dict[
             what, base = f"{part}, an ack, {name}", taken[f"{beside}, an ack, {name}"]
             at_most = GOALS.get(name) if part == CLIENT else None
             line = _line(what, "CPU µs", taken[what], beside, base, at_most=at_most, window=window)
-            own, beside_commit = baseline.both(line, earlier.get(what))
-            yield own
+            yield from baseline.both(line, earlier.get(what))
             if part != CLIENT or name == UNFOLDED:
-                yield beside_commit
                 continue
-            yield beside_commit
             yield from _compiled_lines(line, earlier.get(what), compiled.get(what))
             what = f"{CLIENT}, an ack before it is sent, {name}"
             line = _line(what, "CPU µs", taken[what], beside, base)
-            own, beside_commit = baseline.both(line, earlier.get(what))
-            yield own
-            yield _bounded(beside_commit, INTERPRETED_RATIO)
+            yield from baseline.both(line, earlier.get(what), ratio_at_most=INTERPRETED_RATIO)
             yield from _compiled_lines(line, earlier.get(what), compiled.get(what), COMPILED_RATIOS[name])
     yield from _flushed_lines(taken, earlier, compiled)
     what, base = "importing acker_client, beyond httpx", taken["import httpx"]
@@ -177,11 +172,9 @@ def _flushed_lines(
 ) -> Iterator[Result]:
     for part in (CLIENT, SERVICE, REDIS, ALL):
         what, base = f"{part}, an ack {FLUSHED}", taken[f"{ALL}, an ack {FLUSHED}"]
-        own, beside_commit = baseline.both(_line(what, "CPU µs", taken[what], ALL, base), earlier.get(what))
-        yield own
-        yield beside_commit if part not in FLUSHED_RATIOS else _bounded(beside_commit, FLUSHED_RATIOS[part])
+        line = _line(what, "CPU µs", taken[what], ALL, base)
+        yield from baseline.both(line, earlier.get(what), ratio_at_most=FLUSHED_RATIOS.get(part))
         if part == CLIENT:
-            line = _line(what, "CPU µs", taken[what], ALL, base)
             yield from _compiled_lines(line, earlier.get(what), compiled.get(what), FLUSHED_RATIOS[part])
 
 
@@ -193,14 +186,7 @@ def _compiled_lines(
     if compiled is None:
         yield Skipped(group=GROUP, what=what, why=NOT_COMPILED)
         return
-    own, beside_commit = baseline.both(replace(line, what=what, measured=compiled, at_most=None), earlier)
-    yield own
-    yield beside_commit if at_most is None else _bounded(beside_commit, at_most)
-
-
-def _bounded(line: Line | Skipped, at_most: float) -> Line | Skipped:
-    """Bound the ratio to the earlier commit."""
-    return replace(line, lowest_ratio_at_most=None, ratio_at_most=at_most) if isinstance(line, Line) else line
+    yield from baseline.both(replace(line, what=what, measured=compiled, at_most=None), earlier, ratio_at_most=at_most)
 
 
 def _line(

@@ -1,7 +1,8 @@
-"""Measures what acks take of the Python client, with the code that this process imports.
+"""Measures what acks and trees take of the Python client, with the code that this process imports.
 
-`python -P bench/client_agent.py TASK` reads one command a line and answers it with a line of JSON. `bench.client`
-starts it once with the present code and once with that of an earlier commit, so it uses only what both have.
+`python -P bench/client_agent.py TASK` reads one command a line and answers it with a line of JSON. `bench.client` and
+`bench.word_tree` start it once with the present code and once with that of an earlier commit, so it uses only what both
+have.
 """
 
 import inspect
@@ -12,6 +13,7 @@ import time
 import httpx
 import numpy as np
 from acker_client import Acker
+from acker_client.sync.spout import Spout
 
 from bench.sizes import BATCH
 
@@ -20,6 +22,12 @@ OFFERED = 100_000
 """Acks a second; where the process cannot keep up it goes on as fast as it can."""
 STEP = 1_000
 """So many acks are made at a stretch, before it is looked whether it is too early for more."""
+
+COUNTS = 10
+"""So many words has a sentence, whose tree has two operations more."""
+AT_ONCE = 100
+"""So many sentences are emitted in one batch, before their tuples are worked on."""
+WITHIN_S = 60.0
 
 Header = dict[str, str]
 
@@ -86,6 +94,17 @@ class Agent:
                     acker.flush()
             return {"cpu_s": time.process_time() - began}
 
+    def tree(self, count: int) -> dict[str, float]:
+        """Emit so many sentences, split each, count its words, and read each completion."""
+        with Acker(self._url, topology=TOPOLOGY) as acker:
+            spout = acker.spout("sentences")
+            began = time.process_time()
+            for at in range(0, count, AT_ONCE):
+                _process(acker, spout, range(at, min(count, at + AT_ONCE)))
+            acker.flush()
+            _read(spout, count)
+            return {"cpu_s": time.process_time() - began}
+
     def _offer(self, acker: Acker, began: float, children: int) -> None:
         """Take each tuple and ack it, never before its time; with children, make their headers first."""
         for at in range(0, len(self.headers), STEP):
@@ -100,6 +119,31 @@ class Agent:
                         tup.headers(key=str(key))
             else:
                 acker.ack(acker.receive(header, component="bench"))
+
+
+def _process(acker: Acker, spout: Spout, numbers: range) -> None:
+    """Emit roots in a batch, split each, and count its words."""
+    sentences = []
+    with acker.batch():
+        for number in numbers:
+            with spout.emit(message_id=str(number)) as root:
+                sentences.append(root.headers(key="sentence"))
+    words: list[Header] = []
+    for headers in sentences:
+        with acker.receive(headers, component="split") as tup:
+            words.extend(tup.headers(key=str(number)) for number in range(COUNTS))
+    for headers in words:
+        with acker.receive(headers, component="count"):
+            pass
+
+
+def _read(spout: Spout, count: int) -> None:
+    end = time.monotonic() + WITHIN_S
+    read: set[str | None] = set()
+    for completion in spout.completions(stop=lambda: len(read) >= count, page_size=1_000, poll_timeout=1.0):
+        assert completion.acked, completion
+        assert time.monotonic() < end, f"{len(read)} of {count} were acked"
+        read.add(completion.message_id)
 
 
 def main() -> None:

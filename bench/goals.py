@@ -7,6 +7,7 @@ from rich.table import Table
 
 from bench.baseline import NAME
 from bench.client import FLUSHED, FLUSHED_RATIOS
+from bench.delivery import BESIDE_COMMIT
 from bench.http_batches import BY_SIZE
 from bench.languages import KINDS, SHARES
 from bench.operating import BARE, DETAILED, TRACED, UNTRACED, WATCHED
@@ -15,6 +16,7 @@ from bench.redis_time import FURTHEST
 from bench.single import BARE_ACK, KEYED_ACK, LAST_ACK
 from bench.sizes import Sizes
 from bench.table import Line, Result, Skipped, number, rows
+from bench.word_tree import RATIOS, ROOT
 
 COLUMNS = ("what", "measured", "beside", "ratio", "to reach")
 MISSING = "not in this run"
@@ -45,7 +47,8 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         *((f"{what}, {load}", "single", f"the service, {what}, {load}")
           for what in (BARE_ACK, KEYED_ACK) for load in ("32 connections", "1 connection")),
         ("a single ack, 99th percentile, 32 connections", "single", f"p99 of {KEYED_ACK}, 32 connections"),
-        ("Redis, a single ack", "single", f"Redis, a single ack, 32 connections, beside {NAME}"),
+        *((f"Redis, {what}", "single", f"Redis, {what}, 32 connections, beside {NAME}")
+          for what in (BARE_ACK, KEYED_ACK)),
         ("Redis, a last ack by itself", "single", f"Redis, {LAST_ACK}, 32 connections, beside {NAME}"),
         *((f"an operation, {form}, inits and acks by 1,000", "batches",
            f"the service, an operation, {form}, beyond the idle service, inits and acks in each batch")
@@ -76,6 +79,8 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
           for language in SHARES for kind in KINDS),
         *((f"completions by {way}, of one core", "delivery",
            f"completions in a second of the service's processor, by {way}") for way in ("pull", "pubsub", "webhook")),
+        *((f"a completion by {way}", "delivery", f"the service, a completion by {way}, beside {NAME}")
+          for way in BESIDE_COMMIT),
         ("a wave of timeouts, 99th percentile", "timeouts", f"p99 of the lateness of {wave}"),
         *((f"two processes, {name}, {connections} connections", "processes", f"{line}, {connections} connections")
           for connections in LOADS
@@ -83,7 +88,9 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
                              ("how even they are", "the busier api process, a single ack"))),
         ("a task of Dramatiq, each ack flushed", "peers", "a task of Dramatiq, Acker, safe, above the untracked task"),
         ("a task of Dramatiq, acks folded", "peers", "a task of Dramatiq, Acker, folded, above the untracked task"),
-        ("a root of spout, split and ten counts", "tree", "a root of 12 operations: client, service and Redis"),
+        ("a root of spout, split and ten counts", "tree", ROOT),
+        *((f"a root of spout, split and ten counts, {client}", "tree", f"{ROOT}, {client}, beside {NAME}")
+          for client in RATIOS),
         *((f"Spark, the realistic job, {level} level{away}", "spark",
            f"the realistic job, {level} level, as a multiple{without}")
           for level in ("batch", "row")

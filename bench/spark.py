@@ -24,7 +24,7 @@ from bench.table import Line
 GROUP = "spark"
 WINDOW = "3,600 s"
 """The dedupe window of the topologies that the connector creates."""
-MOST = {"batch": 1.25, "row": 1.4}
+MOST = {"batch": 1.2, "row": 1.35}
 """What is to be reached for the realistic job, as a multiple of the plain one, on the cores that all parts share."""
 MOST_ELSEWHERE = 1.1
 """The same where the acker and its Redis have cores of their own: less what they take of the shared ones."""

@@ -1,107 +1,90 @@
 """Measures a root of twelve operations through the Python client: a spout, a split, ten counts with keys.
 
-All three parts run in this process: the acks fold, the inits go in batches, and the spout reads each completion. Beside
-it runs Storm's own topology of the same tree between two workers, where `make bench-long GROUP=storm` has installed it.
+All three parts run in one process: the acks fold, the inits go in batches, and the spout reads each completion. The
+present client is measured as it is installed, compiled where that was done, and then interpreted, too; client, service
+and Redis of an earlier commit take turns with it. Beside it runs Storm's own topology of the same tree between two
+workers, where `make bench-long GROUP=storm` has installed it.
 """
 
-import time
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from acker_client import Acker
-from acker_client.sync.spout import Spout
-
+from bench import baseline
+from bench.agents import Agent
+from bench.client import AGENT, COMPILED, NOT_COMPILED, interpreted, is_compiled
+from bench.client_agent import AT_ONCE
 from bench.http_batches import make_topology
 from bench.kept import Kept
 from bench.measure import Series
 from bench.peers import storm
 from bench.progress import Progress
-from bench.servers import Member, one
-from bench.serving import Served, acker
+from bench.servers import Member
+from bench.serving import Served, ackers
 from bench.sizes import Sizes
-from bench.table import Line
+from bench.table import Line, Result, Skipped
 
 GROUP = "tree"
 ROOT = "a root of 12 operations: client, service and Redis"
 """How the line of a whole root is called."""
 
-COUNTS = 10
-AT_ONCE = 100
-"""So many roots are emitted in one batch, before their tuples are worked on."""
-GOAL = 6.0
+GOAL = 3.5
 """What the client, the service and Redis may take for a root, as a ratio to all processes of Storm."""
 RECORDED = "storm, cost"
 """What `make bench-long` calls its case of Storm."""
 STORM_US, ELSEWHERE = 46.0, "two idle cores of another machine"
 """What Storm takes for a root where it was measured first."""
 WEEK_MS = 604_800_000
-WITHIN_S = 60.0
 PARTS = ("the client", "the service", "Redis")
+ALL = "all"
+INTERPRETED = "interpreted"
+RATIOS = {COMPILED: 0.5, INTERPRETED: 0.75}
+"""What all three may take for a root, as a ratio to the earlier commit."""
 
 Taken = dict[str, list[float]]
 
 
-def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Line]:
+def measure(sizes: Sizes, folder: Path, progress: Progress) -> Iterator[Result]:
     """Measure rounds, each beside one of Storm where it is installed."""
     yield from lines(rounds(sizes, folder, progress), Kept())
 
 
 def rounds(sizes: Sizes, folder: Path, progress: Progress) -> dict[str, Series]:
-    """Return what each part, and Storm, took for a root in each round."""
+    """Return what each part, and Storm, took for a root in each round.
+
+    What `INTERPRETED` and the earlier commit took has their names before it.
+    """
     taken: Taken = defaultdict(list)
     installed, seconds = storm.program(), storm.SECONDS if sizes.words > AT_ONCE else 1
-    with one(folder) as store, acker(folder, store.url) as service:
-        make_topology(service, {"message_timeout_ms": WEEK_MS})
-        for _ in progress.over(range(sizes.rounds)):
-            _round(service, store, sizes.words, taken)
+    codes = baseline.codes(folder)
+    clients = codes | ({INTERPRETED: interpreted(folder)} if is_compiled() else {})
+    with contextlib.ExitStack() as stack:
+        services, agents = stack.enter_context(ackers(codes, folder)), dict[str, Agent]()
+        for code in clients:
+            service, _ = services.get(code, services[""])
+            make_topology(service, {"message_timeout_ms": WEEK_MS})
+            agents[code] = stack.enter_context(contextlib.closing(Agent(AGENT, {"url": service.url}, clients[code])))
+        for number in progress.over(range(sizes.rounds)):
+            for code, agent in baseline.turns(agents, number):
+                _round(agent, *services.get(code, services[""]), sizes.words, taken, f"{code} " if code else "")
             if installed:
                 taken["Storm"].append(storm.run(installed, seconds=seconds, warm_up_s=seconds).cpu_us)
     return {name: Series.of(values) for name, values in taken.items()}
 
 
-def _round(service: Served, store: Member, count: int, taken: Taken) -> None:
-    with Acker(service.url, topology="bench") as client:
-        spout = client.spout("sentences")
-        before = (time.process_time(), service.cpu_s(), store.cpu_s())
-        for at in range(0, count, AT_ONCE):
-            _process(client, spout, range(at, min(count, at + AT_ONCE)))
-        client.flush()
-        _read(spout, count)
-        after = (time.process_time(), service.cpu_s(), store.cpu_s())
-    for part, began, ended in zip(PARTS, before, after, strict=True):
-        taken[part].append((ended - began) / count * 1e6)
-    taken["all"].append((sum(after) - sum(before)) / count * 1e6)
+def _round(agent: Agent, service: Served, store: Member, count: int, taken: Taken, prefix: str) -> None:
+    before = service.cpu_s(), store.cpu_s()
+    client_s = agent.ask("tree", count)["cpu_s"]
+    spent = client_s, service.cpu_s() - before[0], store.cpu_s() - before[1]
+    for part, seconds in zip(PARTS, spent, strict=True):
+        taken[f"{prefix}{part}"].append(seconds / count * 1e6)
+    taken[f"{prefix}{ALL}"].append(sum(spent) / count * 1e6)
 
 
-def _process(client: Acker, spout: Spout, numbers: range) -> None:
-    """Emit roots in a batch, split each, and count its words."""
-    sentences = []
-    with client.batch():
-        for number in numbers:
-            with spout.emit(message_id=str(number)) as root:
-                sentences.append(root.headers(key="sentence"))
-    words: list[dict[str, str]] = []
-    for headers in sentences:
-        with client.receive(headers, component="split") as tup:
-            words.extend(tup.headers(key=str(number)) for number in range(COUNTS))
-    for headers in words:
-        with client.receive(headers, component="count"):
-            pass
-
-
-def _read(spout: Spout, count: int) -> None:
-    end = time.monotonic() + WITHIN_S
-    read: set[str | None] = set()
-    for completion in spout.completions(stop=lambda: len(read) >= count, page_size=1_000, poll_timeout=1.0):
-        assert completion.acked, completion
-        assert time.monotonic() < end, f"{len(read)} of {count} were acked"
-        read.add(completion.message_id)
-
-
-def lines(taken: dict[str, Series], kept: Kept) -> Iterator[Line]:
+def lines(taken: dict[str, Series], kept: Kept) -> Iterator[Result]:
     """Write the lines; Storm's figure is that of the same run or else the last one that there is."""
-    us, rounds = "CPU µs", len(taken["all"].values)
+    us, rounds = "CPU µs", len(taken[ALL].values)
     beside, base = "Storm, two workers, all in", taken.get("Storm")
     if base is None:
         recorded = (kept.get(RECORDED) or {}).get("Storm")
@@ -109,11 +92,29 @@ def lines(taken: dict[str, Series], kept: Kept) -> Iterator[Line]:
         beside = f"{beside}, {known}; not of this run"
         base = Series.of([recorded.median if recorded else STORM_US] * rounds)
     yield Line(
-        group=GROUP, what=ROOT, unit=us, measured=taken["all"],
+        group=GROUP, what=ROOT, unit=us, measured=taken[ALL],
         beside=beside, base=base, ratio_at_most=GOAL,
     )  # fmt: skip
     for part in PARTS:
         yield Line(
             group=GROUP, what=f"{part}, a root of 12 operations", unit=us, measured=taken[part], beside="all three",
-            base=taken["all"],
+            base=taken[ALL],
         )  # fmt: skip
+    yield from _beside_commit(taken)
+
+
+def _beside_commit(taken: dict[str, Series]) -> Iterator[Result]:
+    """Compare what all three take with the earlier commit, with the client compiled and interpreted."""
+    by_client = {COMPILED: taken[ALL], INTERPRETED: taken.get(f"{INTERPRETED} {ALL}", taken[ALL])}
+    earlier = taken.get(f"{baseline.NAME} {ALL}")
+    for client, goal in RATIOS.items():
+        what = f"{ROOT}, {client}, beside {baseline.NAME}"
+        if earlier is None:
+            yield Skipped(group=GROUP, what=what, why=baseline.MISSING)
+        elif client == COMPILED and f"{INTERPRETED} {ALL}" not in taken:
+            yield Skipped(group=GROUP, what=what, why=NOT_COMPILED)
+        else:
+            yield Line(
+                group=GROUP, what=what, unit="CPU µs", measured=by_client[client], beside=baseline.NAME, base=earlier,
+                ratio_at_most=goal,
+            )  # fmt: skip
