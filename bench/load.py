@@ -13,6 +13,7 @@ from typing import cast
 import uvloop
 from acker_protocol.routes import IDEMPOTENCY_KEY
 
+HOST = "127.0.0.1"
 _LENGTH = b"content-length: "
 
 
@@ -29,18 +30,18 @@ class WrongAnswerError(Exception):
     """A request was not answered as it has to be."""
 
 
-def post(path: str, body: bytes, content_type: str, *, key: str | None = None) -> bytes:
+def post(path: str, body: bytes, content_type: str, *, key: str | None = None, host: str = HOST) -> bytes:
     """Write a request; ``key`` is its idempotency key."""
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    head = f"POST {path} HTTP/1.1\r\nhost: {host}\r\n"
     if key is not None:
         head += f"{IDEMPOTENCY_KEY.lower()}: {key}\r\n"
     fields = f"content-type: {content_type}\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + fields.encode() + body
 
 
-def send(port: int, requests: Sequence[bytes], *, connections: int, expected: bytes) -> Sent:
-    """Send requests to this machine; every answer has to be 200 and to hold what is expected."""
-    return uvloop.run(sent(port, requests, connections, expected))
+def send(port: int, requests: Sequence[bytes], *, connections: int, expected: bytes, host: str = HOST) -> Sent:
+    """Send requests; every answer has to be 200 and to hold what is expected."""
+    return uvloop.run(sent(port, requests, connections, expected, host))
 
 
 async def answer(reader: asyncio.StreamReader) -> bytes:
@@ -49,11 +50,11 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(_length(head))
 
 
-async def sent(port: int, requests: Sequence[bytes], connections: int, expected: bytes) -> Sent:
+async def sent(port: int, requests: Sequence[bytes], connections: int, expected: bytes, host: str = HOST) -> Sent:
     """As `send`, within a loop."""
     loop, left, each = asyncio.get_running_loop(), iter(requests), list[float]()
     opened = [
-        (await loop.create_connection(lambda: _Connection(left, each, expected), "127.0.0.1", port))[1]
+        (await loop.create_connection(lambda: _Connection(left, each, expected), host, port))[1]
         for _ in range(min(connections, len(requests)))
     ]
     began, cpu = time.perf_counter(), time.process_time()

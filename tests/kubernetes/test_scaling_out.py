@@ -1,12 +1,12 @@
 """More replicas of the api, and more servers of Valkey: what an operation takes; nothing is refused or lost."""
 
+import json
 import math
 import secrets
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -14,7 +14,7 @@ import redis
 from acker_client import Acker
 from acker_protocol import routes
 
-from tests.kubernetes.calls import Account, Caller, RawLink
+from bench.load import post, send
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.figures import Cost, Usage, cost
 from tests.kubernetes.releases import READY_S, Release, load, release, start_receiver, timed
@@ -27,7 +27,7 @@ SHARDS = 64
 CONNECTIONS = 16
 """For each replica: callers come with them."""
 
-ROOTS = 3_000
+ROOTS = 20_000
 """Each is two operations."""
 
 EMITTED = 1_600
@@ -86,29 +86,18 @@ def used(pod: dict[str, Any]) -> float:
 
 def flood(url: str, replicas: int, roots: int) -> None:
     """Begin and end roots, over as many kept connections for each replica; none of the requests fails."""
-    account, topology = Account(), f"flood-{secrets.token_hex(3)}"
+    topology, at = f"flood-{secrets.token_hex(3)}", urlsplit(url)
     with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
         assert http.put(routes.topology(topology), json={"ackers": SHARDS}).is_success
-    connections = replicas * CONNECTIONS
-    bounds = [roots * number // connections for number in range(connections + 1)]
-    with ThreadPoolExecutor(connections) as threads:
-        shares = [later - earlier for earlier, later in pairwise(bounds)]
-        for done in [threads.submit(take_roots, url, topology, account, count) for count in shares]:
-            done.result()
-    assert (account.failures, account.requests["kept"]) == ({}, 2 * roots)
-
-
-def take_roots(url: str, topology: str, account: Account, count: int) -> None:
-    """Begin and end so many roots over one connection."""
-    link = RawLink(url, keeps=True)
-    caller = Caller(kind="kept", link=link, account=account)
-    for _ in range(count):
-        root, edge = secrets.token_hex(8), secrets.token_hex(8)
-        init = {"root_id": root, "spout_task": "reader", "edges": [edge]}
-        assert caller.ask("POST", routes.operation(topology, "init"), init)["state"] == "pending"
-        ack = {"root_id": root, "edge_id": edge}
-        assert caller.ask("POST", routes.operation(topology, "ack"), ack)["state"] == "acked"
-    link.close()
+    ids = [(secrets.token_hex(8), secrets.token_hex(8)) for _ in range(roots)]
+    inits = [{"root_id": root, "spout_task": "reader", "edges": [edge]} for root, edge in ids]
+    acks = [{"root_id": root, "edge_id": edge} for root, edge in ids]
+    assert at.hostname is not None
+    assert at.port is not None
+    for verb, bodies, state in (("init", inits, b'"pending"'), ("ack", acks, b'"acked"')):
+        path = routes.operation(topology, verb)
+        requests = [post(path, json.dumps(body).encode(), "application/json", host=at.netloc) for body in bodies]
+        send(at.port, requests, connections=replicas * CONNECTIONS, expected=state, host=at.hostname)
 
 
 def test_roots_are_spread_over_the_shards_as_chance_has_it_and_over_all_servers(made: Made) -> None:
