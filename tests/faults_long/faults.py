@@ -7,7 +7,6 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import redis
@@ -17,16 +16,13 @@ from tests.faults_long import clock
 from tests.faults_long.lab import WITHIN_S, Lab, is_primary
 from tests.faults_long.programs import NotSettled
 from tests.faults_long.schedule import Fault
+from tests.support import full_disk
 from tests.support.processes import freeze, thaw
 from tests.support.proxy import Fate, Proxy
 from tests.support.stores import NAME
 
 T = TypeVar("T")
 
-LEFT_BYTES = 4_096
-"""What a full disk has left."""
-
-FILLER = "filler"
 KEYS_AT_ONCE = 20
 
 
@@ -183,18 +179,14 @@ def fill_disk(lab: Lab, fault: Fault) -> None:
     disk = lab.folder / "disk"
     if not disk.is_mount():
         raise NotHere("the disk of the store is not one of its own: only root can mount one")
-    filler = disk / FILLER
-    try:
-        _fill(disk, filler)
+    with full_disk.filled(disk):
         _wait(fault, 0.5, 3)
-    finally:
-        filler.unlink(missing_ok=True)
     for member in lab.members:
         if member.process.poll() is not None:
             _start_after_full_disk(lab, member)
-    until(lambda: all(_writes(member) for member in lab.members), "the store writes again", within=WITHIN_S)
+    until(lambda: all(map(full_disk.writes, lab.members)), "the store writes again", within=WITHIN_S)
     for member in lab.members:
-        _rewrite(member)
+        full_disk.rewrite(member, within=WITHIN_S)
 
 
 def _start_after_full_disk(lab: Lab, member: Member) -> None:
@@ -206,41 +198,6 @@ def _start_after_full_disk(lab: Lab, member: Member) -> None:
             _wait_for_another(lab, member)
         shutil.rmtree(member.folder / "appendonlydir", ignore_errors=True)
     member.start()
-
-
-def _fill(disk: Path, filler: Path) -> None:
-    """Write a file that leaves next to nothing."""
-    status = os.statvfs(disk)
-    size = status.f_bavail * status.f_frsize - LEFT_BYTES
-    with filler.open("wb") as file, contextlib.suppress(OSError):
-        os.posix_fallocate(file.fileno(), 0, max(size, 1))
-
-
-def _writes(member: Member) -> bool:
-    """Whether a server writes its append-only file."""
-    return "aof_last_write_status:ok" in member.info("INFO", "persistence")
-
-
-def _rewrite(member: Member) -> None:
-    """Let a server rewrite its append-only file; a rewrite under way may have begun before the disk was full."""
-    until(lambda: _begins_rewrite(member), "a rewrite of the append-only file begins", within=WITHIN_S)
-    until(lambda: _is_rewritten(member), "the append-only file is rewritten", within=WITHIN_S)
-
-
-def _begins_rewrite(member: Member) -> bool:
-    """Ask for a rewrite; whether one begins."""
-    with contextlib.suppress(redis.ResponseError):  # one is under way
-        member.ask("BGREWRITEAOF")
-        return True
-    return False
-
-
-def _is_rewritten(member: Member) -> bool:
-    """Whether no rewrite of a server's append-only file is under way or still to begin, and the last one succeeded."""
-    said = member.info("INFO", "persistence")
-    return all(
-        f"aof_{each}" in said for each in ("rewrite_in_progress:0", "rewrite_scheduled:0", "last_bgrewrite_status:ok")
-    )
 
 
 def step_clock(lab: Lab, fault: Fault) -> None:

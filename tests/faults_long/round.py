@@ -12,7 +12,6 @@ from typing import Any
 from acker_protocol.states import TopologyRules
 
 from tests.faults_long.clock import STEP_MS
-from tests.faults_long.disk import small_disk
 from tests.faults_long.faults import NotHere, befall
 from tests.faults_long.lab import TOPOLOGIES, WINDOW_MS, Lab, opened
 from tests.faults_long.programs import NotSettled
@@ -20,7 +19,11 @@ from tests.faults_long.schedule import Round
 from tests.histories.explain import CLOCK_MS
 from tests.histories.promise import CLAUSES, Span, audit
 from tests.histories.roots import read_histories
+from tests.support.full_disk import small_disk
 from tests.support.servers import PROGRAM
+
+DISK_MIB = 768
+"""The size of the disk that all servers of the store share."""
 
 AFTER_MS = 3_000.0
 """For so long after a fault nothing counts as quiet."""
@@ -86,7 +89,7 @@ def run(
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     with (
-        small_disk(folder / "disk"),
+        small_disk(folder / "disk", size_mib=DISK_MIB),
         opened(round_, folder, rate=rate, drivers=drivers, program=program, environments=environments) as lab,
     ):
         try:

@@ -105,6 +105,12 @@ def _judge_server(info: Mapping[str, Any]) -> Iterator[Finding]:
         )
     if not (info.get("aof_enabled") or info.get("loading")):  # Redis says that it keeps none while it reads it
         yield _warning("Redis keeps no append-only file: a restart forgets what is pending", "set appendonly yes")
+    if info.get("aof_last_write_status", "ok") != "ok":
+        yield _trouble(
+            "Redis cannot write its append-only file: its disk is full, or fails",
+            "make room, then let it rewrite the file (BGREWRITEAOF) before it is stopped, or it may not start again: "
+            "docs/redis.md#when-its-disk-was-full",
+        )
     limit, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     if not limit:
         yield _warning(
