@@ -182,8 +182,8 @@ def _timing(run: Document) -> str:
     return (
         "What a caller shows is compared in constant time: each comparison is asked about two values in turns, one "
         "wrong in its first byte and one in its last (of 100 keys: the right one first, or last, which only its holder "
-        "can measure), by many pairs of callers. Beyond 4.5 Student's statistic of the pairs, t, shows that their times "
-        "differ; the control ends at the first difference.\n\n"
+        "can measure), by many pairs of callers. Beyond 4.5 Student's statistic of the pairs, t, shows that their "
+        "times differ; the control ends at the first difference.\n\n"
         + _table(("comparison", "first", "last", "t"), rows).rstrip()
     )
 

@@ -2,9 +2,9 @@
 
 Each comparison is asked about two wrong values, in turns: one wrong in its first byte, and one wrong in its last. Where
 it ends at the first difference, the second one takes longer. Two callers with the same value differ by some
-nanoseconds, too, since each has its own objects in memory; so both are made anew for each of many pairs, and ``t`` is
-Student's statistic of the differences of the pairs. Beyond 4.5 a difference is taken for real, as dudect has it
-(Reparaz, Balasch, Verbauwhede 2017, with Welch's statistic). As a control the same is measured of a comparison that
+nanoseconds, too, since each has its own objects in memory; so both are made anew for each of many pairs, which of them
+is made and asked first changes with the pairs, and ``t`` is Student's statistic of the differences of the pairs. Beyond 4.5 a difference is taken for real, as dudect has it
+(Reparaz, Balasch, Verbauwhede 2017). As a control the same is measured of a comparison that
 ends at the first difference.
 """
 
@@ -25,7 +25,7 @@ from acker_service.http.keys import Key, Scope, authenticate, digest_of
 
 from docs.trust import results
 
-PAIRS, ROUNDS, CALLS = 200, 40, 40
+PAIRS, COLD, ROUNDS, CALLS = 200, 2, 40, 40
 REAL = 4.5
 SECRET, NOW_S = "a key that nobody has", 1_900_000_000
 ANCHORS = "00 default 00000000000000aa-00000000000000bb"
@@ -123,8 +123,8 @@ def _anchors(at: int) -> Ask:
 
 def measure(what: str, make: Callable[[int], Ask], first: int, last: int, *, pairs: int = PAIRS) -> Comparison:
     """Measure a comparison with a byte wrong at the first place, and at the last."""
-    made = [(make(first), make(last)) for _ in range(pairs)]  # all are kept: none gets the memory of another
-    taken = [_medians(*pair) for pair in made]
+    made = [_pair(make, first, last, number) for number in range(pairs)]  # all are kept: none gets another's memory
+    taken = [_medians(*pair) if number % 4 < 2 else _medians(*pair[::-1])[::-1] for number, pair in enumerate(made)]
     return Comparison(
         what=what,
         pairs=pairs,
@@ -135,17 +135,25 @@ def measure(what: str, make: Callable[[int], Ask], first: int, last: int, *, pai
     )
 
 
+def _pair(make: Callable[[int], Ask], first: int, last: int, number: int) -> tuple[Ask, Ask]:
+    """Make both callers; which is made first, and so lies before the other in memory, changes with each pair."""
+    if number % 2:
+        later = make(last)
+        return make(first), later
+    return make(first), make(last)
+
+
 def _medians(first: Ask, last: Ask) -> tuple[float, float]:
-    """Measure both in turns; which comes first changes with each round."""
+    """Measure both in turns; which comes first changes with each round. The first, cold rounds do not count."""
     taken: tuple[list[float], list[float]] = ([], [])
-    for number in range(ROUNDS):
+    for number in range(COLD + ROUNDS):
         for which in (0, 1) if number % 2 else (1, 0):
             ask = (first, last)[which]
             began = time.perf_counter_ns()
             for _ in range(CALLS):
                 ask()
             taken[which].append((time.perf_counter_ns() - began) / CALLS)
-    return statistics.median(taken[0]), statistics.median(taken[1])
+    return statistics.median(taken[0][COLD:]), statistics.median(taken[1][COLD:])
 
 
 def student(differences: Sequence[float]) -> float:
