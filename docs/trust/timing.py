@@ -3,9 +3,9 @@
 Each comparison is asked about two wrong values, in turns: one wrong in its first byte, and one wrong in its last. Where
 it ends at the first difference, the second one takes longer. Two callers with the same value differ by some
 nanoseconds, too, since each has its own objects in memory; so both are made anew for each of many pairs, which of them
-is made and asked first changes with the pairs, and ``t`` is Student's statistic of the differences of the pairs. Beyond 4.5 a difference is taken for real, as dudect has it
-(Reparaz, Balasch, Verbauwhede 2017). As a control the same is measured of a comparison that
-ends at the first difference.
+is made and asked first changes with the pairs, and ``t`` is Student's statistic of the differences of the pairs.
+Beyond 4.5 a difference is taken for real, as dudect has it (Reparaz, Balasch, Verbauwhede 2017). As a control the same
+is measured of a comparison that ends at the first difference.
 """
 
 import base64
