@@ -1,6 +1,7 @@
 """A small disk of its own for a store, in memory, which can be filled; and what the store needs after that."""
 
 import contextlib
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -35,9 +36,12 @@ def filled(disk: Path) -> Iterator[None]:
     try:
         with filler.open("wb") as file:
             while (room := _room(disk) - LEFT_BYTES) > 0:
-                with contextlib.suppress(OSError):  # somebody else took a part of it meanwhile
+                try:
                     os.posix_fallocate(file.fileno(), size, room)
                     size += room
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:  # somebody else took a part of it meanwhile
+                        raise
         yield
     finally:
         filler.unlink(missing_ok=True)

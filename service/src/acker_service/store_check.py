@@ -111,6 +111,12 @@ def _judge_server(info: Mapping[str, Any]) -> Iterator[Finding]:
             "make room, then let it rewrite the file (BGREWRITEAOF) before it is stopped, or it may not start again: "
             "docs/redis.md#when-its-disk-was-full",
         )
+    elif info.get("errorstat_MISCONF"):
+        yield _warning(
+            "Redis has refused writes since it started, because its disk was full or failed",
+            "unless its append-only file was rewritten since, let it do so (BGREWRITEAOF) before it is stopped, or it "
+            "may not start again: docs/redis.md#when-its-disk-was-full",
+        )
     limit, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     if not limit:
         yield _warning(

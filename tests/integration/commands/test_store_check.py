@@ -116,6 +116,7 @@ def test_an_address_that_is_none_is_a_wrong_usage(capsys: pytest.CaptureFixture[
         ({"maxmemory_policy": "volatile-lru"}, [("redis-away", "trouble")]),
         ({"aof_enabled": 0}, [("redis-away", "warning")]),
         ({"aof_last_write_status": "err"}, [("redis-away", "trouble")]),
+        ({"errorstat_MISCONF": {"count": 1}}, [("redis-away", "warning")]),
         ({"maxmemory": 0}, [("store-full", "warning")]),
         ({"used_memory": 801}, [("store-full", "trouble")]),
         ({"used_memory": 800}, []),

@@ -1,7 +1,7 @@
 """Runs a real Valkey as a child of this process, for laptops, demos and tests.
 
-Its data survive kill -9: it writes to the append-only file before it answers. It dies with its parent, and a lock keeps
-a second server off the same folder, which no Redis does by itself.
+Its data survive kill -9: it writes to the append-only file before it answers, unless its disk is full. It dies with
+its parent, and a lock keeps a second server off the same folder, which no Redis does by itself.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from acker_protocol.errors import StoreUnavailable
 
 from acker_service.background import periodically
 from acker_service.metrics.logs import ProblemLog
+from acker_service.redis.append_only_file import AppendOnlyFile
 from acker_service.redis.node import Node
 from acker_service.signals import end_with_parent
 
@@ -30,8 +31,6 @@ LOCK_WAIT_S = 10.0
 START_WAIT_S = 30.0
 STOP_WAIT_S = 10.0
 CHECK_INTERVAL_S = 0.2
-REWRITE_INTERVAL_S = 5.0
-"""A rewrite of the file that failed is tried again after so long."""
 MIN_VERSION = (7, 0)
 
 _log = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
         self._problems = ProblemLog(_log)
-        self._file = _AppendOnlyFile(self.url)
+        self._file = AppendOnlyFile(self.url)
 
     @property
     def url(self) -> str:
@@ -89,9 +88,10 @@ class EmbeddedServer:
         except OSError as error:
             raise RuntimeError(f"the data folder cannot be used: {error}") from error
         await self._wait_until_ready()
+        self._file.was_read()
 
     async def supervise(self) -> None:
-        """Restart the server whenever it ends by itself, and mend its file, until cancelled."""
+        """Restart the server whenever it ends by itself, and have a damaged file rewritten, until cancelled."""
         await periodically(
             self._check, interval=CHECK_INTERVAL_S, delay=CHECK_INTERVAL_S, name="the supervision", log=_log
         )
@@ -99,7 +99,7 @@ class EmbeddedServer:
     async def _check(self) -> None:
         await self._restart_if_ended()
         with contextlib.suppress(StoreUnavailable):
-            await self._file.mend()
+            await self._file.rewrite_if_damaged()
 
     async def _restart_if_ended(self) -> None:
         if self._process is None or self._process.poll() is None:
@@ -116,6 +116,7 @@ class EmbeddedServer:
     async def stop(self) -> None:
         """Stop the server and wait until it ends; one that does not end in time is killed, which loses no data."""
         if self._process is not None:
+            await self._file.finish(within_s=STOP_WAIT_S)
             self._process.terminate()
             try:
                 await asyncio.to_thread(self._process.wait, STOP_WAIT_S)
@@ -166,41 +167,6 @@ class EmbeddedServer:
         finally:
             await node.close()
         raise RuntimeError(f"the embedded store did not start; see {self._folder / 'server.log'}")
-
-
-class _AppendOnlyFile:
-    """The append-only file of a server, which is rewritten when the server could not write it for a while.
-
-    A server whose disk was full leaves a hole in the file, says nothing of it, and cannot read it at its next start
-    (findings/aof-hole-after-full-disk.sh).
-    """
-
-    def __init__(self, url: str) -> None:
-        self._node = Node(url, connections=1)
-        self._problems = ProblemLog(_log)
-        self._refused = 0
-        self._was_asked = False
-        self._next_s = 0.0
-
-    async def mend(self) -> None:
-        """Have the file rewritten if it was not written, and can be again. Raises `StoreUnavailable`."""
-        said = await self._node.command("INFO", "persistence", "errorstats")
-        before, self._refused = self._refused, said.get("errorstat_MISCONF", {"count": 0})["count"]
-        # a disk that was full between two looks is known by the writes that were refused
-        if said["aof_last_write_status"] != "ok" or self._refused > before:
-            self._was_asked = False
-            message = "the embedded store cannot write its file: its disk is full, or fails; make room"
-            self._problems.begin("not written", message, level=logging.ERROR)
-        elif self._problems and not (said["aof_rewrite_in_progress"] or said["aof_rewrite_scheduled"]):
-            if self._was_asked and said["aof_last_bgrewrite_status"] == "ok":
-                self._problems.end("not written", "the embedded store has rewritten its file")
-            elif time.monotonic() >= self._next_s:
-                await self._node.command("BGREWRITEAOF")
-                self._was_asked, self._next_s = True, time.monotonic() + REWRITE_INTERVAL_S
-
-    async def close(self) -> None:
-        """Close its connection."""
-        await self._node.close()
 
 
 def find_program() -> str:
