@@ -72,7 +72,7 @@ def both(line: Line, earlier: Series | None, *, ratio_at_most: float | None = No
     """Return a line, and its figure beside that of the commit.
 
     ``earlier`` None: the commit was not measured, and the second line says why. ``ratio_at_most`` is what is to be
-    reached, as a ratio to the commit; without it the present code must not be slower in each of the rounds.
+    reached, as a ratio to the commit; without it the present code must not be slower in all of the rounds.
     """
     what = f"{line.what}, beside {NAME}"
     if earlier is None:

@@ -38,6 +38,7 @@ class Agent:
     def __init__(self, *, url: str) -> None:
         self._url = url
         self.headers: list[Header] = []
+        self._emitted = 0
         self._random = np.random.default_rng()
 
     def emit(self, count: int, per_root: int) -> dict[str, float]:
@@ -96,13 +97,14 @@ class Agent:
 
     def tree(self, count: int) -> dict[str, float]:
         """Emit so many sentences, split each, count its words, and read each completion."""
+        first, self._emitted = self._emitted, self._emitted + count
         with Acker(self._url, topology=TOPOLOGY) as acker:
             spout = acker.spout("sentences")
             began = time.process_time()
-            for at in range(0, count, AT_ONCE):
-                _process(acker, spout, range(at, min(count, at + AT_ONCE)))
+            for at in range(first, first + count, AT_ONCE):
+                _process(acker, spout, range(at, min(first + count, at + AT_ONCE)))
             acker.flush()
-            _read(spout, count)
+            _read(spout, {str(number) for number in range(first, first + count)})
             return {"cpu_s": time.process_time() - began}
 
     def _offer(self, acker: Acker, began: float, children: int) -> None:
@@ -137,13 +139,14 @@ def _process(acker: Acker, spout: Spout, numbers: range) -> None:
             pass
 
 
-def _read(spout: Spout, count: int) -> None:
+def _read(spout: Spout, left: set[str]) -> None:
+    """Read completions until each of these messages was acked, once."""
     end = time.monotonic() + WITHIN_S
-    read: set[str | None] = set()
-    for completion in spout.completions(stop=lambda: len(read) >= count, page_size=1_000, poll_timeout=1.0):
+    for completion in spout.completions(stop=lambda: not left, page_size=1_000, poll_timeout=1.0):
         assert completion.acked, completion
-        assert time.monotonic() < end, f"{len(read)} of {count} were acked"
-        read.add(completion.message_id)
+        assert completion.message_id is not None
+        assert time.monotonic() < end, f"{len(left)} were not acked"
+        left.remove(completion.message_id)
 
 
 def main() -> None:

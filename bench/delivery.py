@@ -39,7 +39,7 @@ CHANGES = 10
 GOALS = {"pull": 100_000, "pubsub": 90_000, "webhook": 60_000}
 """The completions that one process has to deliver in a second of its processor's time."""
 
-BESIDE_COMMIT = {"pull": 0.7, "webhook": 0.7}
+COMPLETION_RATIOS = {"pull": 0.7, "webhook": 0.7}
 """What a completion may take of the service, as a ratio to the commit."""
 
 Taken = dict[str, list[float]]
@@ -241,7 +241,7 @@ def _lines(taken: dict[str, Series], earlier: dict[str, Series], sizes: Sizes) -
         of_core = Series.of(1e6 / each for each in cpu.values)
         yield _line(what, "/s", of_core, "a second on the wall", rate, at_least=GOALS[way])
         line = _line(f"the service, a completion by {way}", "CPU µs", cpu, by_other, taken[f"{other} CPU"])
-        yield from baseline.both(line, earlier.get(f"{way} CPU"), ratio_at_most=BESIDE_COMMIT.get(way))
+        yield from baseline.both(line, earlier.get(f"{way} CPU"), ratio_at_most=COMPLETION_RATIOS.get(way))
 
 
 def _line(what: str, unit: str, measured: Series, beside: str, base: Series, *, at_least: float | None = None) -> Line:

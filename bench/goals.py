@@ -7,7 +7,7 @@ from rich.table import Table
 
 from bench.baseline import NAME
 from bench.client import FLUSHED, FLUSHED_RATIOS
-from bench.delivery import BESIDE_COMMIT
+from bench.delivery import COMPLETION_RATIOS
 from bench.http_batches import BY_SIZE
 from bench.languages import KINDS, SHARES
 from bench.operating import BARE, DETAILED, TRACED, UNTRACED, WATCHED
@@ -16,7 +16,7 @@ from bench.redis_time import FURTHEST
 from bench.single import BARE_ACK, KEYED_ACK, LAST_ACK
 from bench.sizes import Sizes
 from bench.table import Line, Result, Skipped, number, rows
-from bench.word_tree import RATIOS, ROOT
+from bench.word_tree import ROOT, TREE_RATIOS
 
 COLUMNS = ("what", "measured", "beside", "ratio", "to reach")
 MISSING = "not in this run"
@@ -80,7 +80,7 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         *((f"completions by {way}, of one core", "delivery",
            f"completions in a second of the service's processor, by {way}") for way in ("pull", "pubsub", "webhook")),
         *((f"a completion by {way}", "delivery", f"the service, a completion by {way}, beside {NAME}")
-          for way in BESIDE_COMMIT),
+          for way in COMPLETION_RATIOS),
         ("a wave of timeouts, 99th percentile", "timeouts", f"p99 of the lateness of {wave}"),
         *((f"two processes, {name}, {connections} connections", "processes", f"{line}, {connections} connections")
           for connections in LOADS
@@ -90,7 +90,7 @@ def goals(sizes: Sizes) -> tuple[Goal, ...]:
         ("a task of Dramatiq, acks folded", "peers", "a task of Dramatiq, Acker, folded, above the untracked task"),
         ("a root of spout, split and ten counts", "tree", ROOT),
         *((f"a root of spout, split and ten counts, {client}", "tree", f"{ROOT}, {client}, beside {NAME}")
-          for client in RATIOS),
+          for client in TREE_RATIOS),
         *((f"Spark, the realistic job, {level} level{away}", "spark",
            f"the realistic job, {level} level, as a multiple{without}")
           for level in ("batch", "row")

@@ -29,7 +29,7 @@ CPU_GOAL, CPU_GOAL_ALONE, P99_GOAL = 0.62, 1.25, 1.2
 """What is to be reached, as ratios to the empty route: with 32 connections, with one; with 32."""
 BARE_ACK, KEYED_ACK = "a single ack", "a single ack with key and component"
 LAST_ACK = "a last ack by itself"
-REDIS_GOALS = {KEYED_ACK: 0.8, LAST_ACK: 0.5}
+REDIS_RATIOS = {KEYED_ACK: 0.8, LAST_ACK: 0.5}
 """What is to be reached of Redis, as ratios to the commit."""
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 ROUTE = "an empty route of FastAPI"
@@ -135,7 +135,7 @@ def _lines(taken: dict[str, dict[str, Series]]) -> Iterator[Line | Skipped]:
             line = _line(f"the service, {what}, {load_of}", us, service["cpu"], ROUTE, empty["cpu"], at_most=cpu_goal)
             yield from baseline.both(line, earlier.get("cpu"))
             line = _line(f"Redis, {what}, {load_of}", us, service["redis"], "the service", service["cpu"])
-            yield from baseline.both(line, earlier.get("redis"), ratio_at_most=REDIS_GOALS.get(what))
+            yield from baseline.both(line, earlier.get("redis"), ratio_at_most=REDIS_RATIOS.get(what))
             yield _line(f"p99 of {what}, {load_of}", "ms", service["p99"], ROUTE, empty["p99"], at_most=p99_goal)
         yield from _last_lines(taken, connections, load_of)
     service, empty, echo = (taken[f"{name} {CONNECTIONS}"] for name in (BARE_ACK, "empty", "echo"))
@@ -150,7 +150,7 @@ def _last_lines(taken: dict[str, dict[str, Series]], connections: int, load_of: 
     earlier = taken.get(f"{LAST_ACK} {connections}{baseline.NAME}", {})
     for part, key in (("the service", "cpu"), ("Redis", "redis")):
         line = _line(f"{part}, {LAST_ACK}, {load_of}", CPU_US, last[key], KEYED_ACK, pending[key])
-        goal = REDIS_GOALS[LAST_ACK] if key == "redis" else None
+        goal = REDIS_RATIOS[LAST_ACK] if key == "redis" else None
         yield from baseline.both(line, earlier.get(key), ratio_at_most=goal)
 
 

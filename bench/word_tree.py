@@ -39,7 +39,7 @@ WEEK_MS = 604_800_000
 PARTS = ("the client", "the service", "Redis")
 ALL = "all"
 INTERPRETED = "interpreted"
-RATIOS = {COMPILED: 0.5, INTERPRETED: 0.75}
+TREE_RATIOS = {COMPILED: 0.5, INTERPRETED: 0.75}
 """What all three may take for a root, as a ratio to the earlier commit."""
 
 Taken = dict[str, list[float]]
@@ -58,16 +58,18 @@ def rounds(sizes: Sizes, folder: Path, progress: Progress) -> dict[str, Series]:
     taken: Taken = defaultdict(list)
     installed, seconds = storm.program(), storm.SECONDS if sizes.words > AT_ONCE else 1
     codes = baseline.codes(folder)
-    clients = codes | ({INTERPRETED: interpreted(folder)} if is_compiled() else {})
+    compared = is_compiled()
+    clients = codes | ({INTERPRETED: interpreted(folder)} if compared else {})
     with contextlib.ExitStack() as stack:
-        services, agents = stack.enter_context(ackers(codes, folder)), dict[str, Agent]()
-        for code in clients:
-            service, _ = services.get(code, services[""])
+        # an acker each, so that all stores hold as many roots
+        services = stack.enter_context(ackers(codes | ({INTERPRETED: baseline.ROOT} if compared else {}), folder))
+        agents = dict[str, Agent]()
+        for code, (service, _) in services.items():
             make_topology(service, {"message_timeout_ms": WEEK_MS})
             agents[code] = stack.enter_context(contextlib.closing(Agent(AGENT, {"url": service.url}, clients[code])))
         for number in progress.over(range(sizes.rounds)):
-            for code, agent in baseline.turns(agents, number):
-                _round(agent, *services.get(code, services[""]), sizes.words, taken, f"{code} " if code else "")
+            for code, (service, store) in baseline.turns(services, number):
+                _round(agents[code], service, store, sizes.words, taken, f"{code} " if code else "")
             if installed:
                 taken["Storm"].append(storm.run(installed, seconds=seconds, warm_up_s=seconds).cpu_us)
     return {name: Series.of(values) for name, values in taken.items()}
@@ -107,7 +109,7 @@ def _beside_commit(taken: dict[str, Series]) -> Iterator[Result]:
     """Compare what all three take with the earlier commit, with the client compiled and interpreted."""
     by_client = {COMPILED: taken[ALL], INTERPRETED: taken.get(f"{INTERPRETED} {ALL}", taken[ALL])}
     earlier = taken.get(f"{baseline.NAME} {ALL}")
-    for client, goal in RATIOS.items():
+    for client, goal in TREE_RATIOS.items():
         what = f"{ROOT}, {client}, beside {baseline.NAME}"
         if earlier is None:
             yield Skipped(group=GROUP, what=what, why=baseline.MISSING)
