@@ -18,7 +18,7 @@ Every file has ``run``, which `Run` makes: the ``command`` that repeats it, the 
 ``fuzz``        ``targets``: of each its ``inputs``, ``seconds``, ``corpus`` (inputs that are kept), ``engine`` and
                 ``findings``.
 ``timing``      ``comparisons``: of each ``what``, ``pairs``, ``first_ns`` and ``last_ns`` (medians with the first or
-                the last byte wrong), ``t`` and ``is_control``.
+                the last byte wrong), ``t``, ``seen_ns`` (the least difference that would be seen) and ``is_control``.
 ``dependencies`` ``packages``: how many the bill of materials names; ``audit``: how many of them are ``known`` to the
                 registry that was asked, their ``vulnerabilities``, and the ``error`` that kept it from being asked.
 """
