@@ -123,7 +123,7 @@ def _wait_for_another(lab: Lab, member: Member) -> None:
     if lab.round.store == "valkey-sentinel":
         until(lambda: lab.primary(but=member), "a replica is promoted", within=WITHIN_S)
         return
-    others = [each for each in lab.members if each is not member]
+    others = [each for each in lab.members if each is not member and each.process.poll() is None]
 
     def is_replaced() -> bool:
         slots = others[0].ask("CLUSTER SLOTS")

@@ -98,6 +98,8 @@ def run(
         except NotSettled as error:
             outcome.not_settled = str(error)
             tell(f"  not settled: {error}")
+            for log in (folder / "disk").glob("*/log"):  # the disk goes with the round
+                shutil.copy(log, folder / f"store-{log.parent.name}.log")
         outcome.clients = dict(
             Counter(each.kind for each in (*lab.loads, *lab.readers) for _ in range(each.generation))
         )
