@@ -20,6 +20,7 @@ from examples.support.ports import free_port
 from tests.faults_long import clock
 from tests.faults_long.programs import SPOUTS, NotSettled, Plans, Program
 from tests.faults_long.schedule import Round
+from tests.support.full_disk import small_disk
 from tests.support.proxy import Fate, Proxy, proxied
 from tests.support.servers import PROGRAM, AckerProcess, acker_serve
 from tests.support.stores import NAME, Running, running
@@ -38,6 +39,9 @@ REPLICAS = {"valkey": 0, "valkey-sentinel": 2, "valkey-cluster": 1}
 
 LAG_BYTES = 100_000
 """A replica that lacks no more follows its primary."""
+
+DISK_MIB = 256
+"""The size of the disk of each server of the store."""
 
 APPENDFSYNC = {"valkey": "always", "valkey-sentinel": "everysec", "valkey-cluster": "everysec"}
 """When each kind of store syncs its append-only file."""
@@ -214,17 +218,22 @@ def opened(
     program: Sequence[str] = PROGRAM,
     environments: Sequence[Mapping[str, str]] = ({}, {}),
 ) -> Iterator[Lab]:
-    """Run a lab until the block is left; logs and histories lie in ``folder``, the data of its store in ``disk``.
+    """Run a lab until the block is left; logs and histories lie in ``folder``, the data of its store in ``store``.
 
     The two replicas have an environment each.
     """
     store_proxies: list[Proxy] = []
     with contextlib.ExitStack() as stack:
         synced = ("--appendonly", "yes", "--appendfsync", APPENDFSYNC[round_.store])
-        clocks = clock.own_clock if round_.own_clocks else lambda _: {}
         stack.callback(clock.forget)
+
+        def place(server: Path) -> Mapping[str, str]:
+            """Give a server a disk of its own, and perhaps a clock; return its environment."""
+            stack.enter_context(small_disk(server, size_mib=DISK_MIB))
+            return clock.own_clock(server) if round_.own_clocks else {}
+
         store = stack.enter_context(
-            running(round_.store, folder / "disk", proxies=store_proxies, options=synced, environment=clocks)
+            running(round_.store, folder / "store", proxies=store_proxies, options=synced, environment=place)
         )
         ackers, proxies = list[AckerProcess](), list[Proxy]()
         hook_port = free_port()

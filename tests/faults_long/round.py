@@ -19,11 +19,7 @@ from tests.faults_long.schedule import Round
 from tests.histories.explain import CLOCK_MS
 from tests.histories.promise import CLAUSES, Span, audit
 from tests.histories.roots import read_histories
-from tests.support.full_disk import small_disk
 from tests.support.servers import PROGRAM
-
-DISK_MIB = 768
-"""The size of the disk that all servers of the store share."""
 
 AFTER_MS = 3_000.0
 """For so long after a fault nothing counts as quiet."""
@@ -88,17 +84,14 @@ def run(
     if folder.exists():  # of a run that was stopped in the middle of this round
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    with (
-        small_disk(folder / "disk", size_mib=DISK_MIB),
-        opened(round_, folder, rate=rate, drivers=drivers, program=program, environments=environments) as lab,
-    ):
+    with opened(round_, folder, rate=rate, drivers=drivers, program=program, environments=environments) as lab:
         try:
             _load(lab, outcome, spans, tell)
             lab.drain()
         except NotSettled as error:
             outcome.not_settled = str(error)
             tell(f"  not settled: {error}")
-            for log in (folder / "disk").glob("*/log"):  # the disk goes with the round
+            for log in (folder / "store").glob("*/log"):  # its disks go with the round
                 shutil.copy(log, folder / f"store-{log.parent.name}.log")
         outcome.clients = dict(
             Counter(each.kind for each in (*lab.loads, *lab.readers) for _ in range(each.generation))

@@ -40,7 +40,7 @@ def filled(disk: Path) -> Iterator[None]:
                     os.posix_fallocate(file.fileno(), size, room)
                     size += room
                 except OSError as error:
-                    if error.errno != errno.ENOSPC:  # somebody else took a part of it meanwhile
+                    if error.errno != errno.ENOSPC:  # then another process took some of the room
                         raise
         yield
     finally:
