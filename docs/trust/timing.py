@@ -1,11 +1,13 @@
 """Measures whether a comparison with a secret takes longer the more of it is right: `make timing`.
 
 Each comparison is asked about two wrong values, in turns: one wrong in its first byte, and one wrong in its last. Where
-it ends at the first difference, the second one takes longer. Two calls with the same value differ by some nanoseconds,
-too, since each has its own objects in memory; so both are made anew for each of many pairs, which of them is made and
-asked first changes with the pairs, and ``t`` is Student's statistic of the differences of the pairs, without the tenth
-at either end. Beyond 4.5 a difference is taken for real, as dudect has it (Reparaz, Balasch, Verbauwhede 2017). As a
-control the same is measured of a comparison that ends at the first difference.
+it ends at the first difference, the second one takes longer.
+
+Two calls with the same value differ by some nanoseconds, too, since each has its own objects in memory. So many pairs
+are measured, each of two new calls. Which of the two is made first, and which is asked first, changes from pair to
+pair. ``t`` is Student's statistic of the differences of the pairs, without the tenth at either end. Beyond 4.5 a
+difference is taken for real, as dudect has it (Reparaz, Balasch, Verbauwhede 2017). As a control the same is measured
+of a comparison that ends at the first difference.
 """
 
 import base64

@@ -71,7 +71,7 @@ async def told(parts: Components, topology: Topology) -> dict[int, str]:
     return found
 
 
-async def test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room(small: Components) -> None:
+async def test_pending_roots_end_and_inits_are_taken_again_once_there_is_room(small: Components) -> None:
     topology = await small.registry.get("small")
     pending = await fill(small, topology)
     acked, failed = pending[::2], pending[1::2]

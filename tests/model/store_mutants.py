@@ -85,7 +85,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("the backstop is three times the longest timeout", "= 21 *", "= 7 *", LIFETIMES + "test_roots_go_on_their_own_in_a_store_that_nobody_serves"),
     ("a slice keeps its later end, and gets the later end of a longer window", "redis.call('PEXPIRETIME', key) >= call.now + window", "false", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
     ("a slice keeps its later end, and gets the later end of a longer window", "call.now + window", "0", SLICES + "test_a_slice_of_acked_edges_keeps_the_later_end"),
-    ("what frees or reads runs in a full store", " 'allow-oom' ", "", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("what frees or reads runs in a full store", " 'allow-oom' ", "", FULL + "test_pending_roots_end_and_inits_are_taken_again_once_there_is_room"),
     ("a command is allowed if the server has it and the login may run it", "is_checked and may and '1' or '0'", "'1'", LIBRARY + "test_a_missing_right_is_named_before_a_function_runs"),
     ("a command is allowed if the server has it and the login may run it", "is_checked and ", "", LIBRARY + "test_a_command_that_the_server_lacks_is_not_allowed"),
     ("an error of the check is no missing right", "not may:find('Invalid command', 1, true)", "false", LIBRARY + "test_an_error_of_the_check_is_told_and_is_no_missing_right"),
@@ -194,7 +194,7 @@ BREAKS: list[tuple[str, str | None, str, str]] = [
     ("a cap counts what is pending in all shards", "shards - 1", "0", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
     ("what is pending is taken off a cap", " - (pending or 0)", "", ANSWERS + "test_room_under_a_cap_is_one_for_all_shards"),
     ("a call that Redis refuses for memory takes no inits", ", true", ", false", FULL + "test_a_batch_that_is_refused_for_memory_is_applied_but_for_its_inits"),
-    ("a call with inits is refused when memory is full", None, "register_on_shard('acker_apply_v2', apply_with_memory)", FULL + "test_everything_pending_ends_and_is_told_and_inits_go_on_when_there_is_room"),
+    ("a call with inits is refused when memory is full", None, "register_on_shard('acker_apply_v2', apply_with_memory)", FULL + "test_pending_roots_end_and_inits_are_taken_again_once_there_is_room"),
     # operations
     ("an operation takes no traceparent from the one before", ", op.traceparent = nil, flags >= 128, nil", " = nil, flags >= 128", ANSWERS + "test_a_traceparent_is_not_that_of_the_next_root"),
     ("an unknown count is not zero", None, "", ANSWERS + "test_one_who_leaves_the_count_out_makes_it_unknown_for_good"),
