@@ -29,6 +29,7 @@ CANNOT_REWRITE = (
     "the embedded store cannot rewrite its file: there is too little room for a new one beside it; make more room"
 )
 REWRITTEN = "the embedded store has rewritten its file"
+READ = "the embedded store has started with its file"
 
 _log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class AppendOnlyFile:
     def was_read(self) -> None:
         """Note that the server has started with the file: it has no hole."""
         self._damage.forget()
+        self._problems.end_all(lambda _: True, READ)
 
     async def rewrite_if_damaged(self) -> Step:
         """Look once, and do what is to be done next. Raises `StoreUnavailable` where the server does not answer."""

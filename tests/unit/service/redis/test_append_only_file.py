@@ -1,7 +1,15 @@
 """When the file of the embedded store is rewritten: each row is a look at the server, and the step that follows."""
 
 import pytest
-from acker_service.redis.append_only_file import FIRST_RETRY_S, LAST_RETRY_S, Damage, Step
+from acker_service.redis.append_only_file import (
+    CANNOT_WRITE,
+    FIRST_RETRY_S,
+    LAST_RETRY_S,
+    READ,
+    AppendOnlyFile,
+    Damage,
+    Step,
+)
 
 GOOD = {
     "aof_last_write_status": "ok",
@@ -53,3 +61,22 @@ def test_what_a_server_has_read_at_its_start_has_no_hole() -> None:
     damage.forget()
     assert not damage.is_there
     assert damage.next(GOOD, 1.0) is Step.NOTHING
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_is_logged_again_after_the_server_was_started_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = AppendOnlyFile("unix:///nobody-listens")
+
+    async def command(*_: str) -> dict[str, object]:
+        return FULL
+
+    monkeypatch.setattr(file._node, "command", command)
+    for _ in range(2):
+        await file.rewrite_if_damaged()
+        await file.rewrite_if_damaged()
+        file.was_read()
+    told = [record.getMessage() for record in caplog.records if record.levelname != "DEBUG"]
+    assert told == [CANNOT_WRITE, READ, CANNOT_WRITE, READ]
+    await file.close()
